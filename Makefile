@@ -1,0 +1,35 @@
+# Every target sets up what it needs in .venv by itself; all it takes is python3 with venv.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: paper test bench lint clean help
+
+help:
+	@echo "make paper    reproduce the paper's figures into paper/"
+	@echo "make test     lint, types, layers, tests, doctests"
+	@echo "make bench    measure the engines, side by side with their rivals"
+	@echo "make clean    remove what these made"
+
+paper: .venv/installed-plot
+	$(BIN)/aftereffect paper --out paper
+
+test: lint
+	$(BIN)/pytest
+
+lint: .venv/installed-dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/installed-plot
+	$(BIN)/python benchmarks/engine.py
+
+# The constraints pin what is installed, and through the environment also what builds it.
+.venv/installed-%: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	touch $@
+
+clean:
+	rm -rf .venv paper build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

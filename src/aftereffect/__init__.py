@@ -1,0 +1,75 @@
+"""Bandits whose rewards come late, spread over time, and unsigned.
+
+In every slot one arm is played; its reward lands bit by bit in later slots; all that is ever seen is one total per slot,
+mixed from every arm played before.
+
+>>> import aftereffect as ae
+>>> env = ae.StochasticBandit(means=[.9, .8, .7], spread=ae.Interval(30, 40))
+>>> study = ae.simulate([ae.ArsUcb(alpha=4), ae.Ucb1()], env, horizon=100_000, replications=200, seed=7)
+>>> study.checkpoints[-1], len(study)
+(100000, 2)
+
+Start with `simulate`; `parse` reads the spec strings of the command line.
+"""
+
+from aftereffect.environments import Environment, StochasticBandit
+from aftereffect.errors import (
+    AftereffectError,
+    InputError,
+    MissingExtraError,
+    OutputError,
+    ParameterError,
+    SpecError,
+)
+from aftereffect.growth import Exponential, Growth, Power
+from aftereffect.policies import ArsUcb, Policy, RoundRobin, Ucb1
+from aftereffect.rewards import Bernoulli, Reward
+from aftereffect.simulation import PolicyRuns, Study, Trace, simulate
+from aftereffect.spec import parse
+from aftereffect.spreads import (
+    Geometric,
+    Immediate,
+    Interval,
+    LinearDecay,
+    LinearRise,
+    RandomDelay,
+    Shape,
+    Spread,
+    UniformDelay,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AftereffectError",
+    "ArsUcb",
+    "Bernoulli",
+    "Environment",
+    "Exponential",
+    "Geometric",
+    "Growth",
+    "Immediate",
+    "InputError",
+    "Interval",
+    "LinearDecay",
+    "LinearRise",
+    "MissingExtraError",
+    "OutputError",
+    "ParameterError",
+    "Policy",
+    "PolicyRuns",
+    "Power",
+    "RandomDelay",
+    "Reward",
+    "RoundRobin",
+    "Shape",
+    "SpecError",
+    "Spread",
+    "StochasticBandit",
+    "Study",
+    "Trace",
+    "Ucb1",
+    "UniformDelay",
+    "parse",
+    "simulate",
+]

@@ -1,0 +1,5 @@
+"""``python -m aftereffect``."""
+
+from aftereffect.cli import main
+
+raise SystemExit(main())

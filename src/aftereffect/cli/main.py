@@ -1,0 +1,45 @@
+"""The app: its commands, and how errors end."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from cyclopts import App
+from cyclopts.exceptions import CycloptsError
+
+from aftereffect import __version__
+from aftereffect.cli.list import list_names
+from aftereffect.cli.paper import paper
+from aftereffect.cli.simulate import simulate
+from aftereffect.errors import AftereffectError
+
+app = App(
+    name="aftereffect",
+    help="Bandits whose rewards come late, spread over time, and unsigned.",
+    version=__version__,
+    help_format="plaintext",
+    result_action="return_value",
+    exit_on_error=False,
+    print_error=False,
+    suppress_keyboard_interrupt=False,
+)
+app.command(simulate)
+app.command(paper)
+app.command(list_names, name="list")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line; returns the exit status: 0, or 2 with one line on standard error."""
+    try:
+        app(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+    except (CycloptsError, AftereffectError) as error:
+        line = " ".join(str(error).split())
+        print(f"aftereffect: {line}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("aftereffect: stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # `aftereffect ... | head`: the reader has what it wants
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0

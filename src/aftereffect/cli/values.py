@@ -1,0 +1,34 @@
+"""How values are written on the command line: ``1e5`` for whole numbers, commas for lists."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, TypeAlias
+
+from cyclopts import Parameter, Token
+
+from aftereffect.errors import ParameterError
+
+
+def _number(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        try:
+            return float(text)
+        except ValueError:
+            raise ParameterError(f"expected a number, got {text!r}") from None
+
+
+def _one(type_: Any, tokens: Sequence[Token]) -> int | float:
+    return _number(tokens[0].value)
+
+
+def _several(type_: Any, tokens: Sequence[Token]) -> tuple[int | float, ...]:
+    return tuple(_number(part) for part in tokens[0].value.split(","))
+
+
+SpecText: TypeAlias = Annotated[str, Parameter(metavar="SPEC")]
+#: Whether it is whole and within bounds is checked where it is used, with the same words as in Python.
+Number: TypeAlias = Annotated[int, Parameter(converter=_one, n_tokens=1, allow_leading_hyphen=True, metavar="NUMBER")]
+Numbers: TypeAlias = Annotated[
+    tuple[float, ...], Parameter(converter=_several, n_tokens=1, allow_leading_hyphen=True, negative=(), metavar="NUMBER,...")
+]

@@ -1,0 +1,38 @@
+"""Every error that aftereffect raises on purpose.
+
+::
+
+    AftereffectError
+    |-- SpecError           (ValueError)   a spec string that cannot be read
+    |-- ParameterError      (ValueError)   a value outside what is allowed
+    |-- OutputError         (OSError)      a path that cannot be written
+    |-- InputError          (OSError)      a file that cannot be read as what it should be
+    `-- MissingExtraError   (ImportError)  an optional dependency that is not installed
+
+Each leaf is also the builtin that a caller would think of catching, and each message is one line that says what was
+expected, what came, and what to do.
+"""
+
+
+class AftereffectError(Exception):
+    """Base of all errors raised on purpose."""
+
+
+class SpecError(AftereffectError, ValueError):
+    """A spec string such as ``interval(30, 40)`` that cannot be read."""
+
+
+class ParameterError(AftereffectError, ValueError):
+    """A parameter outside what is allowed."""
+
+
+class OutputError(AftereffectError, OSError):
+    """A path that cannot be written."""
+
+
+class InputError(AftereffectError, OSError):
+    """A file that cannot be read as what it should be."""
+
+
+class MissingExtraError(AftereffectError, ImportError):
+    """An optional dependency that is not installed."""

@@ -1,0 +1,160 @@
+"""How long rounds get: f(k), the number of slots of an arm's k-th round.
+
+Theorem 1 wants f non-decreasing with f(k+1) <= f(1) + ... + f(k) from some k on. Formulas are kernels; any other callable is
+tabulated up to the horizon and so serves simulations only.
+
+>>> [Power(2)(k) for k in (1, 2, 3, 4)]
+[1, 4, 9, 16]
+>>> [Exponential()(k) for k in (1, 2, 3, 4)]
+[4, 4, 8, 16]
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from aftereffect.checks import MOST_SLOTS, real, whole
+from aftereffect.errors import ParameterError
+from aftereffect.kernels import Vector
+from aftereffect.spec import Spec, as_spec, register
+
+#: ``slots(params, k)``: the length of round k, counted from 1.
+SlotsOfRound: TypeAlias = Callable[[Vector, int], int]
+
+_PROBED_ROUNDS = 32
+_LONGEST_TABLE = 10_000_000
+
+
+class Growth(Spec, ABC):
+    """A rule for the length of an arm's k-th round."""
+
+    kind = "growth"
+
+    @abstractmethod
+    def kernel(self) -> SlotsOfRound:
+        """The plain function that simulations compile."""
+
+    @abstractmethod
+    def params(self, horizon: int) -> Vector:
+        """What the kernel reads, enough for a run of that many slots."""
+
+    def __call__(self, k: int) -> int:
+        """The number of slots of round k, counted from 1."""
+        return self.kernel()(self.params(MOST_SLOTS), whole("k", k, at_least=1))
+
+
+def power_slots(params: Vector, k: int) -> int:
+    """``ceil(k^p)``, and never more than a run can last."""
+    return int(min(math.ceil(math.pow(k, params[0])), 2.0**53))
+
+
+@register
+@dataclass(frozen=True)
+class Power(Growth):
+    """f(k) = k^p, rounded up.
+
+    Parameters
+    ----------
+    p
+        At least 0; the paper's best is 2.
+    """
+
+    p: float
+
+    def __post_init__(self) -> None:
+        self._set(p=real("p", self.p, at_least=0, at_most=100))
+
+    def kernel(self) -> SlotsOfRound:
+        return power_slots
+
+    def params(self, horizon: int) -> Vector:
+        return np.array([self.p])
+
+
+def exponential_slots(params: Vector, k: int) -> int:
+    """``2^(k+c)``, but ``2^(2+c)`` for the first round."""
+    return int(math.ldexp(1.0, int(min(max(k, 2) + params[0], 53.0))))
+
+
+@register
+@dataclass(frozen=True)
+class Exponential(Growth):
+    """f(k) = 2^(k+c), with f(1) = f(2) as the paper sets it: then f(1) + ... + f(k) = f(k+1) exactly.
+
+    Parameters
+    ----------
+    c
+        A whole number of at least 0.
+    """
+
+    c: int = 0
+
+    def __post_init__(self) -> None:
+        self._set(c=whole("c", self.c, at_most=50))
+
+    def kernel(self) -> SlotsOfRound:
+        return exponential_slots
+
+    def params(self, horizon: int) -> Vector:
+        return np.array([float(self.c)])
+
+
+def tabulated_slots(params: Vector, k: int) -> int:
+    """Row k of the table."""
+    return int(params[k - 1])
+
+
+@dataclass(frozen=True)
+class Tabulated(Growth):
+    """Any callable from k = 1, 2, ... to a whole number of slots, at least 1 and never decreasing."""
+
+    function: Callable[[int], int]
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise ParameterError(f"growth must be a growth such as power(2) or a callable, got {self.function!r}")
+        self._table(_PROBED_ROUNDS, MOST_SLOTS)
+
+    def __str__(self) -> str:
+        """A label; a callable has no spec string that could be read back."""
+        return f"callable:{getattr(self.function, '__qualname__', type(self.function).__qualname__)}"
+
+    def kernel(self) -> SlotsOfRound:
+        return tabulated_slots
+
+    def params(self, horizon: int) -> Vector:
+        return np.array(self._table(_LONGEST_TABLE, horizon))
+
+    def __call__(self, k: int) -> int:
+        return self._checked(whole("k", k, at_least=1), 1)
+
+    def _table(self, rounds: int, horizon: int) -> list[float]:
+        """Rows until they cover the horizon, or `rounds` of them."""
+        table: list[float] = []
+        covered, slots = 0, 1
+        while covered < horizon and len(table) < rounds:
+            slots = self._checked(len(table) + 1, slots)
+            table.append(float(slots))
+            covered += slots
+        if covered < horizon and rounds == _LONGEST_TABLE:
+            raise ParameterError(
+                f"growth {self} needs over {_LONGEST_TABLE:,} rounds for {horizon:,} slots: use a formula such as power(0.5)"
+            )
+        return table
+
+    def _checked(self, k: int, at_least: int) -> int:
+        slots = whole(f"growth({k})", self.function(k), at_least=1)
+        if slots < at_least:
+            raise ParameterError(f"growth must not decrease, but growth({k}) = {slots} after {at_least}")
+        return min(slots, MOST_SLOTS)
+
+
+def as_growth(value: object) -> Growth:
+    """A growth from a growth, its spec string, or any callable."""
+    if callable(value) and not isinstance(value, Growth):
+        return Tabulated(value)
+    return as_spec(value, Growth)

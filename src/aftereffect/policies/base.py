@@ -1,0 +1,37 @@
+"""What every policy offers to a driver."""
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+from aftereffect.kernels import Matrix, PolicyKernels, Vector
+from aftereffect.spec import Spec
+
+
+class State(NamedTuple):
+    """All that a policy remembers: a matrix with one column per arm and named rows, and a vector of named scalars."""
+
+    arms: Matrix
+    own: Vector
+
+
+class Policy(Spec, ABC):
+    """A rule for playing rounds: parameters here, behaviour in two kernels.
+
+    ``decide(arms, own, params, t, rng)`` answers which arm to play, for how many slots, and how many of the last of them
+    to look at; t is the number of slots played so far. ``absorb(arms, own, params, arm, slots, total)`` learns from the total
+    seen there; a round that the horizon cuts short is absorbed with the slots that were played.
+    """
+
+    kind = "policy"
+
+    @abstractmethod
+    def kernels(self) -> PolicyKernels:
+        """The two plain functions; equal policies share them, so that they are compiled once."""
+
+    @abstractmethod
+    def initial(self, arms: int) -> State:
+        """A fresh state before the first slot."""
+
+    @abstractmethod
+    def params(self, arms: int, horizon: int) -> Vector:
+        """What the kernels read, enough for a run of that many slots."""

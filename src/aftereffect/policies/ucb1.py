@@ -1,0 +1,53 @@
+"""UCB1, naively: every slot's total is credited to the arm just played, as if nothing came late.
+
+::
+
+    play every arm once, in order
+    repeat: play the arm with the highest M_i / N_i + sqrt(2 ln t / N_i)        ties: smallest index
+
+With immediate rewards this is UCB1 and its regret logarithmic. With late ones it is a yardstick: good at short reach, and at
+long reach it can settle on a wrong arm.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from aftereffect.kernels import Matrix, PolicyKernels, Vector
+from aftereffect.policies.averages import COLLECTED, PLAYS, blank, credit, optimism
+from aftereffect.policies.base import Policy, State
+from aftereffect.spec import register
+
+
+@register
+@dataclass(frozen=True)
+class Ucb1(Policy):
+    """UCB1 that credits each slot's total to the arm just played, blind to delay: a yardstick."""
+
+    def kernels(self) -> PolicyKernels:
+        return PolicyKernels(decide, absorb)
+
+    def initial(self, arms: int) -> State:
+        return State(blank(arms), np.zeros(1))
+
+    def params(self, arms: int, horizon: int) -> Vector:
+        return np.zeros(1)
+
+
+def decide(arms: Matrix, own: Vector, params: Vector, t: int, rng: np.random.Generator) -> tuple[int, int, int]:
+    """The arm with the highest index, for one slot."""
+    chosen, highest = 0, -1.0
+    log_t = math.log(max(t, 1))
+    for arm in range(arms.shape[1]):
+        if arms[PLAYS, arm] == 0.0:
+            return arm, 1, 1
+        index = optimism(arms[COLLECTED, arm], arms[PLAYS, arm], 2.0, log_t)
+        if index > highest:
+            chosen, highest = arm, index
+    return chosen, 1, 1
+
+
+def absorb(arms: Matrix, own: Vector, params: Vector, arm: int, slots: int, total: float) -> None:
+    """The slot's total, to the arm just played."""
+    credit(arms, arm, slots, total)

@@ -1,0 +1,27 @@
+"""The slots at which regret is noted: memory and files do not grow with the horizon."""
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+import numpy as np
+
+from aftereffect.checks import sequence, whole
+from aftereffect.errors import ParameterError
+
+DEFAULT_COUNT = 50
+
+
+def checkpoints_for(horizon: int, wanted: int | Iterable[int]) -> tuple[int, ...]:
+    """Increasing numbers of slots, the last of them the horizon.
+
+    A number asks for that many, evenly spaced in log time (fewer where rounding makes some equal); a sequence is taken as
+    it is.
+    """
+    if isinstance(wanted, Iterable):
+        given = tuple(whole("a checkpoint", slot, at_least=1, at_most=horizon) for slot in sequence("checkpoints", wanted))
+        if not given or given[-1] != horizon or any(a >= b for a, b in pairwise(given)):
+            raise ParameterError(f"checkpoints must increase and end with the horizon {horizon}, got {list(given)}")
+        return given
+    count = whole("checkpoints", wanted, at_least=1)
+    spaced = np.geomspace(horizon, 1, min(count, horizon))
+    return tuple(sorted({round(slot) for slot in spaced}))

@@ -1,0 +1,121 @@
+"""The one loop: decide, collect, absorb, to the horizon. Plain Python; `compiled` makes it fast."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from aftereffect.kernels import Matrix, PolicyKernels, Slots, Vector, World, WorldKernels
+
+Play: TypeAlias = Callable[
+    [
+        Matrix,
+        Vector,
+        Vector,
+        Matrix,
+        World,
+        int,
+        Slots,
+        Vector,
+        Vector,
+        np.random.Generator,
+        np.random.Generator,
+    ],
+    int,
+]
+Replay: TypeAlias = Callable[
+    [
+        Matrix,
+        Matrix,
+        Vector,
+        Matrix,
+        World,
+        int,
+        Slots,
+        Matrix,
+        Matrix,
+        Slots,
+        Sequence[np.random.Generator],
+        Sequence[np.random.Generator],
+    ],
+    None,
+]
+
+#: Runs per call. The generators come as a tuple, whose length is part of the compiled signature, so there is one for all.
+BATCH = 16
+
+
+def driver(policy: PolicyKernels, environment: WorldKernels) -> Play:
+    """One run to the horizon; writes regret at the checkpoints and plays per arm, returns the number of rounds."""
+    decide, absorb = policy
+    collect, lose = environment
+
+    def play(
+        arms: Matrix,
+        own: Vector,
+        params: Vector,
+        memory: Matrix,
+        world: World,
+        horizon: int,
+        checkpoints: Slots,
+        regret: Vector,
+        plays: Vector,
+        policy_rng: np.random.Generator,
+        world_rng: np.random.Generator,
+    ) -> int:
+        t = rounds = reached = 0
+        lost = 0.0
+        while t < horizon:
+            arm, planned, window = decide(arms, own, params, t, policy_rng)
+            if arm < 0 or arm >= plays.shape[0] or planned < 1 or window < 0 or window > planned:
+                # Compiled code does not check indices: what a faulty kernel wrote elsewhere would not be noticed.
+                raise ValueError("decide must return an arm from 0 on, at least one slot, and a window within the slots")
+            slots = min(planned, horizon - t)
+            total = collect(memory, world, t, arm, slots, max(window - (planned - slots), 0), world_rng)
+            while reached < checkpoints.shape[0] and checkpoints[reached] <= t + slots:
+                regret[reached] = lost + lose(world, t, arm, checkpoints[reached] - t)
+                reached += 1
+            lost += lose(world, t, arm, slots)
+            plays[arm] += slots
+            absorb(arms, own, params, arm, slots, total)
+            t += slots
+            rounds += 1
+        return rounds
+
+    return play
+
+
+def batch(play: Play) -> Replay:
+    """Several runs in one call: a run may last microseconds, and threads only scale when the lock is rarely taken."""
+
+    def replay(
+        arms: Matrix,
+        own: Matrix,
+        params: Vector,
+        memory: Matrix,
+        world: World,
+        horizon: int,
+        checkpoints: Slots,
+        regret: Matrix,
+        plays: Matrix,
+        rounds: Slots,
+        policy_rngs: Sequence[np.random.Generator],
+        world_rngs: Sequence[np.random.Generator],
+    ) -> None:
+        for r in range(rounds.shape[0]):
+            memory[:] = 0.0
+            rounds[r] = play(
+                arms[r],
+                own[r],
+                params,
+                memory,
+                world,
+                horizon,
+                checkpoints,
+                regret[r],
+                plays[r],
+                policy_rngs[r],
+                world_rngs[r],
+            )
+
+    return replay

@@ -1,0 +1,68 @@
+"""Pictures of studies, through matplotlib."""
+
+import os
+import textwrap
+from itertools import cycle
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aftereffect.extras import imported
+from aftereffect.outputs import replacing, writable
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+
+    from aftereffect.simulation.study import Study
+
+SUFFIXES = (".png", ".svg", ".pdf")
+SIZE = (7.2, 5.4)
+
+#: Colours (Okabe and Ito's, for all kinds of colour vision) with dashes, so that curves differ in grey print too.
+STYLES = (
+    ("#0072B2", "-"),
+    ("#D55E00", "--"),
+    ("#009E73", "-."),
+    ("#CC79A7", ":"),
+    ("#E69F00", (0, (5, 1, 1, 1, 1, 1))),
+    ("#56B4E9", (0, (8, 2))),
+    ("#000000", (0, (1, 1))),
+)
+
+
+def plot_regret(study: "Study", ax: "matplotlib.axes.Axes | None" = None) -> "matplotlib.axes.Axes":
+    """Mean regret against time on a logarithmic axis, with 95 % bands of the mean."""
+    imported("matplotlib")
+    if ax is None:
+        from matplotlib import pyplot
+
+        ax = pyplot.figure(figsize=SIZE, layout="constrained").add_subplot()
+    slots = np.array(study.checkpoints)
+    for runs, (colour, dashes) in zip(study, cycle(STYLES), strict=False):
+        ax.plot(slots, runs.mean, color=colour, linestyle=dashes, label=runs.label)
+        if runs.sem is not None:
+            ax.fill_between(slots, runs.mean - 1.96 * runs.sem, runs.mean + 1.96 * runs.sem, color=colour, alpha=0.18, lw=0)
+    ax.set_xscale("log")
+    ax.set_xlim(slots[0], slots[-1])
+    ax.set_ylim(bottom=0)
+    ax.set_xlabel("slots played")
+    ax.set_ylabel("pseudo-regret (generated reward lost)")
+    ax.grid(visible=True, alpha=0.3)
+    # Below the axes it can cover no curve, whatever their shape.
+    ax.legend(
+        loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=1 if len(study) < 3 else 2, frameon=False, fontsize="small"
+    )
+    return ax
+
+
+def save_picture(study: "Study", path: str | os.PathLike[str], title: str = "") -> None:
+    """Write a picture of a study; the ending of the path says in which format."""
+    imported("matplotlib")
+    from matplotlib.figure import Figure
+
+    target = writable(path, SUFFIXES)
+    figure = Figure(figsize=SIZE, layout="constrained")
+    ax = plot_regret(study, figure.add_subplot())
+    ax.set_title(title or textwrap.fill(str(study.environment), 70), fontsize="medium")
+    with replacing(target) as draft:
+        figure.savefig(draft, dpi=160)

@@ -1,0 +1,208 @@
+"""What `simulate` returns."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import numpy as np
+
+from aftereffect.checks import whole
+from aftereffect.environments import EngineName, Environment
+from aftereffect.errors import ParameterError
+from aftereffect.kernels import Matrix, Slots, Vector
+from aftereffect.policies import Policy
+from aftereffect.simulation.replications import Outcome
+from aftereffect.simulation.trace import Trace, traced
+from aftereffect.spec import nearest, parse
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import polars
+
+
+class Summary(TypedDict):
+    """One policy's results in plain types, as ``--format json`` prints them."""
+
+    policy: str
+    environment: str
+    engine: str
+    horizon: int
+    replications: int
+    seed: int
+    checkpoints: list[int]
+    regret_mean: list[float]
+    regret_sem: list[float] | None
+    regret_p95: list[float]
+    pulls_mean: list[float]
+    rounds_mean: float
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyRuns:
+    """All replications of one policy.
+
+    ``policy`` is None in a study read from a file whose label is not a spec string (a growth given as a callable).
+    """
+
+    label: str
+    policy: Policy | None
+    outcome: Outcome
+    seconds: float
+
+    @property
+    def regret(self) -> Matrix:
+        """By replication and checkpoint."""
+        return self.outcome.regret
+
+    @property
+    def final(self) -> Vector:
+        """Regret at the horizon, by replication."""
+        last: Vector = self.outcome.regret[:, -1]
+        return last
+
+    @property
+    def pulls(self) -> Matrix:
+        """Slots played, by replication and arm."""
+        return self.outcome.plays
+
+    @property
+    def rounds(self) -> Slots:
+        """Rounds played, by replication."""
+        return self.outcome.rounds
+
+    @property
+    def mean(self) -> Vector:
+        """Mean regret at each checkpoint."""
+        average: Vector = self.regret.mean(axis=0)
+        return average
+
+    @property
+    def sem(self) -> Vector | None:
+        """Standard error of that mean; None for a single replication."""
+        if len(self.regret) < 2:
+            return None
+        error: Vector = self.regret.std(axis=0, ddof=1) / np.sqrt(len(self.regret))
+        return error
+
+    @property
+    def p95(self) -> Vector:
+        """The regret that 95 % of the replications stay below, at each checkpoint."""
+        return np.quantile(self.regret, 0.95, axis=0)
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """Regret curves of some policies in one environment.
+
+    ``study["ars-ucb"]`` (or a policy, or its place in the list) gives the `PolicyRuns` of one policy; iterating gives all.
+    """
+
+    environment: Environment
+    engine: EngineName
+    horizon: int
+    checkpoints: tuple[int, ...]
+    seed: int
+    runs: tuple[PolicyRuns, ...]
+
+    @property
+    def replications(self) -> int:
+        """Runs of each policy."""
+        return len(self.runs[0].rounds)
+
+    def __iter__(self) -> Iterator[PolicyRuns]:
+        return iter(self.runs)
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def __getitem__(self, policy: Policy | str | int) -> PolicyRuns:
+        if isinstance(policy, int):
+            return self.runs[policy]
+        labels = [runs.label for runs in self.runs]
+        label = str(policy)
+        if label not in labels:
+            label = str(parse(label, Policy)) if isinstance(policy, str) else label
+        if label not in labels:
+            raise ParameterError(f"no policy {label!r} in this study: {nearest(label, labels)}")
+        return self.runs[labels.index(label)]
+
+    def __str__(self) -> str:
+        """A table of the regret at the horizon."""
+        rows = [("policy", "mean regret", "sem", "p95")]
+        for runs in self.runs:
+            sem = "-" if runs.sem is None else f"{runs.sem[-1]:,.1f}"
+            rows.append((runs.label, f"{runs.mean[-1]:,.1f}", sem, f"{runs.p95[-1]:,.1f}"))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            f"{row[0]:<{widths[0]}}  {'  '.join(f'{cell:>{width}}' for cell, width in zip(row[1:], widths[1:], strict=True))}"
+            for row in rows
+        ]
+        title = (
+            f"{self.environment}\nhorizon {self.horizon:,}, {self.replications:,} replications, "
+            f"seed {self.seed}, {self.engine} engine"
+        )
+        return "\n".join([title, "", *lines])
+
+    def summaries(self) -> list[Summary]:
+        """Each policy's results in plain types, ready for JSON."""
+        return [
+            Summary(
+                policy=runs.label,
+                environment=str(self.environment),
+                engine=self.engine,
+                horizon=self.horizon,
+                replications=self.replications,
+                seed=self.seed,
+                checkpoints=list(self.checkpoints),
+                regret_mean=runs.mean.tolist(),
+                regret_sem=None if runs.sem is None else runs.sem.tolist(),
+                regret_p95=runs.p95.tolist(),
+                pulls_mean=runs.pulls.mean(axis=0).tolist(),
+                rounds_mean=float(runs.rounds.mean()),
+                seconds=runs.seconds,
+            )
+            for runs in self.runs
+        ]
+
+    def trace(self, policy: Policy | str | int, replication: int) -> Trace:
+        """Every slot of one replication: the arm, the total observed, the reward generated.
+
+        It is played by the slotwise engine with that replication's seed: in a study of the slotwise engine it is that very
+        run, in one of the roundwise engine another run of the same law.
+        """
+        runs = self[policy]
+        if runs.policy is None:
+            raise ParameterError(f"{runs.label} is not a spec string, so it cannot be played again from a file")
+        number = whole("replication", replication, at_most=self.replications - 1)
+        return traced(runs.policy, self.environment, self.horizon, self.seed, number)
+
+    def plot(self, ax: "matplotlib.axes.Axes | None" = None) -> "matplotlib.axes.Axes":
+        """Mean regret against time, with 95 % bands of the mean. Needs the extra ``plot``."""
+        from aftereffect.simulation.plotting import plot_regret
+
+        return plot_regret(self, ax)
+
+    def to_polars(self) -> "polars.DataFrame":
+        """One row per policy, replication and checkpoint: policy, replication, slot, regret. Needs the extra ``data``."""
+        from aftereffect.simulation.tables import curves
+
+        return curves(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one Parquet file, one row per policy and replication. Needs the extra ``data``."""
+        from aftereffect.simulation.tables import save
+
+        save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Study":
+        """Read a file that `save` wrote."""
+        from aftereffect.simulation.tables import load
+
+        return load(path)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """The table, in notebooks and IPython."""
+        printer.text(str(self))

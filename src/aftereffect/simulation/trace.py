@@ -1,0 +1,47 @@
+"""The full record of one replication, slot by slot."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aftereffect.environments import Environment
+from aftereffect.environments.slotwise import ARM, GENERATED, OBSERVED
+from aftereffect.errors import ParameterError
+from aftereffect.extras import imported
+from aftereffect.kernels import Slots, Vector
+from aftereffect.policies import Policy
+from aftereffect.simulation.replications import Task, play
+
+if TYPE_CHECKING:
+    import polars
+
+#: 40 bytes a slot are held in memory while a trace is made.
+LONGEST = 100_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """Slot by slot: the arm played, the total observed, and the reward that the pull generated, whenever it lands."""
+
+    arm: Slots
+    observed: Vector
+    generated: Vector
+
+    def __len__(self) -> int:
+        return len(self.arm)
+
+    def to_polars(self) -> "polars.DataFrame":
+        """One row per slot: slot, arm, observed, generated. Needs the extra ``data``."""
+        columns = {"slot": np.arange(len(self)), "arm": self.arm, "observed": self.observed, "generated": self.generated}
+        frame: polars.DataFrame = imported("polars").DataFrame(columns)
+        return frame
+
+
+def traced(policy: Policy, environment: Environment, horizon: int, seed: int, replication: int) -> Trace:
+    """Play one replication on the slotwise engine and keep every slot."""
+    if horizon > LONGEST:
+        raise ParameterError(f"a trace holds every slot: at most {LONGEST:,} of them, got a horizon of {horizon:,}")
+    task = Task(policy, environment, "slotwise", horizon, (horizon,), seed, range(replication, replication + 1))
+    memory = play(task, environment.tracer(horizon)).memory
+    return Trace(memory[ARM, :horizon].astype(np.int64), memory[OBSERVED, :horizon].copy(), memory[GENERATED, :horizon].copy())

@@ -1,0 +1,31 @@
+"""Spreads: how one pull's reward lands in later slots.
+
+Three families, told apart by base class, and each served by a recipe of its own in `aftereffect.environments`:
+
+- `RandomLag`: the whole reward at one random lag;
+- `FixedShares`: every reward cut into the same shares;
+- spreads without an end, each with its own recursion: `Geometric`.
+
+A spread that fits a family needs its shares and nothing else; one that does not brings a recipe.
+"""
+
+from aftereffect.spreads.base import FiniteSpread, FixedShares, RandomLag, Spread
+from aftereffect.spreads.fixed_shares import Interval, LinearDecay, LinearRise, Shape
+from aftereffect.spreads.geometric import Geometric
+from aftereffect.spreads.immediate import Immediate
+from aftereffect.spreads.random_lag import RandomDelay, UniformDelay
+
+__all__ = [
+    "FiniteSpread",
+    "FixedShares",
+    "Geometric",
+    "Immediate",
+    "Interval",
+    "LinearDecay",
+    "LinearRise",
+    "RandomDelay",
+    "RandomLag",
+    "Shape",
+    "Spread",
+    "UniformDelay",
+]

@@ -1,0 +1,97 @@
+"""Rewards that come whole, after a random delay."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from aftereffect.checks import lag, shares
+from aftereffect.errors import ParameterError
+from aftereffect.kernels import Vector
+from aftereffect.spec import register
+from aftereffect.spreads.base import DrawLag, RandomLag, normalised
+
+
+def uniform_lag(table: Vector, rng: np.random.Generator) -> int:
+    """``table`` holds the smallest lag and the number of lags."""
+    return int(table[0]) + int(rng.random() * table[1])
+
+
+@register
+@dataclass(frozen=True)
+class UniformDelay(RandomLag):
+    """The whole reward lands at one lag, drawn uniformly from a, a+1, ..., b.
+
+    Parameters
+    ----------
+    a, b
+        Whole numbers with 0 <= a <= b; both ends are possible.
+
+    Examples
+    --------
+    >>> UniformDelay(10, 30).mean_lag
+    20.0
+    """
+
+    a: int
+    b: int
+
+    def __post_init__(self) -> None:
+        self._set(a=lag("a", self.a), b=lag("b", self.b))
+        if self.b < self.a:
+            raise ParameterError(f"the longest delay b must be at least the shortest a = {self.a}, got {self.b}")
+
+    @cached_property
+    def shares(self) -> Vector:
+        return normalised([0.0] * self.a + [1 / (self.b - self.a + 1)] * (self.b - self.a + 1))
+
+    def lag_kernel(self) -> DrawLag:
+        return uniform_lag
+
+    def lag_table(self) -> Vector:
+        return np.array([float(self.a), float(self.b - self.a + 1)])
+
+
+def inverted_lag(table: Vector, rng: np.random.Generator) -> int:
+    """``table`` holds the distribution function: the first lag at which it passes a uniform number."""
+    u = rng.random()
+    low, high = 0, table.shape[0] - 1
+    while low < high:
+        middle = (low + high) // 2
+        if table[middle] > u:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@register
+@dataclass(frozen=True)
+class RandomDelay(RandomLag):
+    """The whole reward lands at one lag, drawn from any law on finitely many lags.
+
+    Parameters
+    ----------
+    pmf
+        The probability of lag 0, 1, 2, ...; sums to one.
+
+    Examples
+    --------
+    >>> RandomDelay([0, .5, .25, .25]).mean_lag
+    1.75
+    """
+
+    pmf: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        self._set(pmf=shares("pmf", self.pmf))
+
+    @cached_property
+    def shares(self) -> Vector:
+        return normalised(self.pmf)
+
+    def lag_kernel(self) -> DrawLag:
+        return inverted_lag
+
+    def lag_table(self) -> Vector:
+        return np.cumsum(self.shares)

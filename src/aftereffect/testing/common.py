@@ -1,0 +1,44 @@
+"""What both batteries share."""
+
+import pickle
+from dataclasses import fields
+from typing import Any, cast
+
+import numpy as np
+
+from aftereffect.environments import ENGINES, Environment
+from aftereffect.policies import Policy
+from aftereffect.simulation.replications import Task, machine_code, plain, play
+from aftereffect.spec import Spec, parse
+
+
+def require(condition: object, message: str) -> None:
+    """Raise AssertionError with a message that tells the author what to do; unlike ``assert`` also under ``-O``."""
+    if not condition:
+        raise AssertionError(message)
+
+
+def check_spec(thing: Spec) -> None:
+    """It is a value: hashable, picklable, frozen, and its spec string reads back as itself."""
+    require(hash(thing) == hash(pickle.loads(pickle.dumps(thing))), f"{thing!r} must keep its hash through pickle")
+    require(thing == pickle.loads(pickle.dumps(thing)), f"{thing!r} must survive pickle unchanged")
+    require(parse(str(thing)) == thing, f"parse({str(thing)!r}) must give back {thing!r}; is the class registered?")
+    for field in fields(cast(Any, thing)):
+        try:
+            setattr(thing, field.name, getattr(thing, field.name))
+        except AttributeError:
+            continue
+        raise AssertionError(f"{type(thing).__name__} must be a frozen dataclass, but {field.name} can be assigned")
+
+
+def check_compiled(policy: Policy, environment: Environment, horizon: int) -> None:
+    """On both engines, compiled and plain runs agree to the last bit, in what is reported and in the state left behind."""
+    for name in ENGINES:
+        engine = environment.engine(name, horizon)
+        task = Task(policy, environment, name, horizon, (horizon // 2, horizon), 11, range(2))
+        fast, slow = play(task, engine, machine_code), play(task, engine, plain)
+        pairs = zip((*fast.outcome, *fast[1:]), (*slow.outcome, *slow[1:]), strict=True)
+        require(
+            all(np.array_equal(a, b) for a, b in pairs),
+            f"{policy} in {environment} on the {name} engine differs when compiled; use math, loops and rng.random() in kernels",
+        )

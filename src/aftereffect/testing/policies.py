@@ -1,0 +1,108 @@
+"""What every policy must hold to."""
+
+from typing import Any
+
+import numpy as np
+
+from aftereffect.environments import StochasticBandit
+from aftereffect.kernels import Vector
+from aftereffect.policies import Policy, State
+from aftereffect.simulation.replications import Task, machine_code, run
+from aftereffect.spreads import Interval
+from aftereffect.testing.common import check_compiled, check_spec, require
+
+#: Arms, slots of each round, and the total seen in it.
+Decisions = list[tuple[int, int, int, float]]
+
+_ARMS, _HORIZON = 3, 600
+
+
+def check_policy(policy: Policy) -> None:
+    """Check a policy's contract; raises AssertionError with what to mend.
+
+    It is a value with a spec string; its state is fresh, made of float64 arrays, and all there is: stopped and continued from a
+    copy it plays on as if nothing had happened; the same seed gives the same decisions; decisions stay within arms and slots, and
+    parameters stay as they were; kernels draw with ``rng.random()`` only; compiled and plain runs are equal to the last bit.
+    """
+    check_spec(policy)
+    _check_arrays(policy)
+    _check_decisions(policy)
+    _check_continues(policy)
+    _check_horizon(policy)
+    check_compiled(policy, StochasticBandit((0.8, 0.5, 0.2), Interval(2, 6)), _HORIZON)
+
+
+def _check_arrays(policy: Policy) -> None:
+    first, second = policy.initial(_ARMS), policy.initial(_ARMS)
+    require(first.arms.shape[1] == _ARMS, "initial(arms).arms must have one column per arm")
+    for array, again in zip((*first, policy.params(_ARMS, _HORIZON)), (*second, policy.params(_ARMS, _HORIZON)), strict=True):
+        require(
+            array.dtype == np.float64 and array.flags.c_contiguous and array.size > 0,
+            "initial and params must give float64 arrays that are C-contiguous and not empty",
+        )
+        require(np.array_equal(array, again), "initial and params must give the same values every time")
+    require(
+        not any(np.shares_memory(a, b) for a, b in zip(first, second, strict=True)), "initial must make new arrays every time"
+    )
+
+
+def _check_decisions(policy: Policy) -> None:
+    params = policy.params(_ARMS, _HORIZON)
+    before = params.copy()
+    decisions = _played(policy, policy.initial(_ARMS), params, 0, _HORIZON, _OnlyRandom(5))
+    require(np.array_equal(params, before), "kernels must not write to params")
+    again = _played(policy, policy.initial(_ARMS), policy.params(_ARMS, _HORIZON), 0, _HORIZON, _OnlyRandom(5))
+    require(decisions == again, "the same seed must give the same decisions")
+
+
+def _check_continues(policy: Policy) -> None:
+    params = policy.params(_ARMS, _HORIZON)
+    uninterrupted, rng = policy.initial(_ARMS), _OnlyRandom(6)
+    first = _played(policy, uninterrupted, params, 0, _HORIZON // 3, rng)
+    reached = sum(slots for _, slots, _, _ in first)
+    copy, copied_rng = State(*(array.copy() for array in uninterrupted)), rng.copy()
+    rest = _played(policy, uninterrupted, params, reached, _HORIZON, rng)
+    continued = _played(policy, copy, params, reached, _HORIZON, copied_rng)
+    require(rest == continued, "a copy of arms and own must be the whole state: nothing may be remembered elsewhere")
+
+
+def _check_horizon(policy: Policy) -> None:
+    environment = StochasticBandit((0.8, 0.5, 0.2), Interval(2, 6))
+    for horizon in (_ARMS, 10, 57):
+        outcome = run(Task(policy, environment, "roundwise", horizon, (horizon,), 3, range(2)), machine_code)
+        require((outcome.plays.sum(axis=1) == horizon).all(), f"a run of {horizon} slots must play {horizon} slots")
+
+
+def _played(policy: Policy, state: State, params: Vector, t: int, until: int, rng: Any) -> Decisions:
+    """Play whole rounds from slot t until at least `until`, with made-up totals."""
+    decide, absorb = policy.kernels()
+    world = np.random.default_rng(t)
+    decisions: Decisions = []
+    while t < until:
+        arm, slots, window = decide(*state, params, t, rng)
+        require(
+            0 <= arm < state.arms.shape[1] and slots >= 1 and 0 <= window <= slots,
+            f"decide must return an arm from 0 to {state.arms.shape[1] - 1}, at least one slot and a window within the slots, "
+            f"got {(arm, slots, window)}",
+        )
+        total = float(world.binomial(window, 0.5)) if window else 0.0
+        absorb(*state, params, arm, slots, total)
+        decisions.append((arm, slots, window, total))
+        t += slots
+    require(all(np.isfinite(array).all() for array in state), "the state must stay finite")
+    return decisions
+
+
+class _OnlyRandom:
+    """A generator that has nothing but ``random()``: other methods may draw other numbers after a numpy upgrade."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = np.random.Generator(np.random.PCG64(seed))
+
+    def random(self) -> float:
+        return self._rng.random()
+
+    def copy(self) -> "_OnlyRandom":
+        other = _OnlyRandom(0)
+        other._rng.bit_generator.state = self._rng.bit_generator.state
+        return other

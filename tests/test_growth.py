@@ -1,0 +1,45 @@
+"""Growths against the paper's own formulas."""
+
+import pytest
+import samples
+
+import aftereffect as ae
+
+
+def test_power_is_exact_for_whole_powers_and_rounds_up_others():
+    assert [ae.Power(2)(k) for k in range(1, 200)] == [k * k for k in range(1, 200)]
+    assert [ae.Power(3)(k) for k in (1, 2, 10, 100_000)] == [1, 8, 1000, 10**15]
+    assert [ae.Power(0.5)(k) for k in (1, 2, 3, 4, 5, 9, 10**10)] == [1, 2, 2, 2, 3, 3, 10**5]
+    assert {ae.Power(0)(k) for k in range(1, 50)} == {1}
+
+
+@pytest.mark.parametrize("c", [0, 1, 5])
+def test_exponential_doubles_what_was_played(c):
+    growth = ae.Exponential(c)
+    assert growth(1) == 2 ** (2 + c)
+    played = 0
+    for k in range(1, 30):
+        played += growth(k)
+        assert growth(k + 1) == played
+
+
+@pytest.mark.parametrize("growth", samples.GROWTHS, ids=str)
+def test_growths_never_decrease_and_never_overflow(growth):
+    slots = [growth(k) for k in (*range(1, 100), 10**6, 10**9, 10**15)]
+    assert slots == sorted(slots)
+    assert 1 <= slots[0]
+    assert slots[-1] <= 2**53
+
+
+def test_a_callable_plays_as_the_formula_it_computes():
+    environment = ae.StochasticBandit([0.9, 0.5, 0.1], ae.Interval(2, 5))
+    formula, called = (
+        ae.simulate(ae.ArsUcb(growth=growth), environment, 5_000, 8, seed=1)[0] for growth in (ae.Power(2), lambda k: k * k)
+    )
+    assert (formula.regret == called.regret).all()
+    assert called.label.startswith("ars-ucb(alpha=4, growth=callable:")
+
+
+def test_a_callable_can_be_asked_directly():
+    growth = ae.ArsUcb(growth=lambda k: 3 * k).growth
+    assert [growth(k) for k in (1, 2, 100)] == [3, 6, 300]

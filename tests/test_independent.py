@@ -1,0 +1,39 @@
+"""Both engines against simulators written apart from the package."""
+
+import math
+
+import independent
+import numpy as np
+import pytest
+
+import aftereffect as ae
+
+HORIZON, RUNS = 1_500, 300
+SPREADS = [
+    (("immediate",), ae.Immediate()),
+    (("uniform", 10, 30), ae.UniformDelay(10, 30)),
+    (("interval", 30, 40), ae.Interval(30, 40)),
+    (("rise", 20), ae.LinearRise(20)),
+    (("geometric", 0.8), ae.Geometric(0.8)),
+]
+POLICIES = [
+    (lambda seed, spread: independent.ars_ucb(seed, spread, HORIZON), ae.ArsUcb()),
+    (
+        lambda seed, spread: independent.ars_ucb(seed, spread, HORIZON, alpha=1, f=lambda k: 2 ** max(k, 2)),
+        ae.ArsUcb(1, ae.Exponential()),
+    ),
+    (lambda seed, spread: independent.ucb1(seed, spread, HORIZON), ae.Ucb1()),
+]
+
+
+@pytest.mark.parametrize("engine", ["roundwise", "slotwise"])
+def test_mean_regret_equals_that_of_independent_simulators(engine):
+    deviates = []
+    for (words, spread), (literal, policy) in ((s, p) for s in SPREADS for p in POLICIES):
+        theirs = np.array([literal(seed, words) for seed in range(RUNS)])
+        environment = ae.StochasticBandit(independent.MEANS, spread)
+        ours = ae.simulate(policy, environment, HORIZON, RUNS, seed=17, engine=engine)[0].final
+        error = math.sqrt(theirs.var(ddof=1) / RUNS + ours.var(ddof=1) / RUNS)
+        deviates.append((ours.mean() - theirs.mean()) / error)
+    assert np.abs(deviates).max() <= 4
+    assert np.mean(np.square(deviates)) <= 1 + 4 * math.sqrt(2 / len(deviates))
