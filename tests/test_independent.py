@@ -26,11 +26,20 @@ POLICIES = [
 ]
 
 
+@pytest.fixture(scope="module")
+def literal_regrets():
+    """By spread and policy, the regret of every run of the independent simulators."""
+    return [
+        (spread, policy, np.array([literal(seed, words) for seed in range(RUNS)]))
+        for words, spread in SPREADS
+        for literal, policy in POLICIES
+    ]
+
+
 @pytest.mark.parametrize("engine", ["roundwise", "slotwise"])
-def test_mean_regret_equals_that_of_independent_simulators(engine):
+def test_mean_regret_equals_that_of_independent_simulators(literal_regrets, engine):
     deviates = []
-    for (words, spread), (literal, policy) in ((s, p) for s in SPREADS for p in POLICIES):
-        theirs = np.array([literal(seed, words) for seed in range(RUNS)])
+    for spread, policy, theirs in literal_regrets:
         environment = ae.StochasticBandit(independent.MEANS, spread)
         ours = ae.simulate(policy, environment, HORIZON, RUNS, seed=17, engine=engine)[0].final
         error = math.sqrt(theirs.var(ddof=1) / RUNS + ours.var(ddof=1) / RUNS)

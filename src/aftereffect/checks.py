@@ -78,6 +78,8 @@ def shares(name: str, values: object) -> tuple[float, ...]:
     """Weights by lag, from lag 0 on: none negative, one in all."""
     given = sequence(name, values)
     weights = tuple(real(f"{name}[{lag}]", weight, at_least=0) for lag, weight in enumerate(given))
+    if not weights:
+        raise ParameterError(f"{name} must sum to 1, got none")
     total = math.fsum(weights)
     if abs(total - 1) > 1e-9:
         raise ParameterError(f"{name} must sum to 1, got a sum of {total:.12g}: divide each by it")

@@ -23,5 +23,6 @@ def checkpoints_for(horizon: int, wanted: int | Iterable[int]) -> tuple[int, ...
             raise ParameterError(f"checkpoints must increase and end with the horizon {horizon}, got {list(given)}")
         return given
     count = whole("checkpoints", wanted, at_least=1)
-    spaced = np.geomspace(horizon, 1, min(count, horizon))
-    return tuple(sorted({round(slot) for slot in spaced}))
+    if count >= horizon:
+        return tuple(range(1, horizon + 1))
+    return tuple(sorted({round(slot) for slot in np.geomspace(horizon, 1, count)}))

@@ -1,7 +1,13 @@
-"""The only module that imports numba: compiles the driver over plain kernels, once per set of kernels and state of the sources.
+"""The only module that imports numba: compiles the driver over plain kernels, and keeps the machine code on disk.
 
-numba's own cache looks at the file of the compiled function only, so an edit in a helper elsewhere would go unseen. Here the
-cache folder is named by a hash of every source that can reach the machine code: an edit anywhere is another folder.
+Two things about numba's cache need care, and one answer serves both: every function is known by its *content*, a digest of
+its bytecode and of everything it names, helpers in other files included.
+
+- It looks for changes in the compiled function's own file only, so an edit in a helper would go unseen. Here the content of
+  a driver names its folder: a change anywhere below is another folder.
+- It names machine code by qualified name and a counter that starts anew in every process. Closures of the same name that
+  were compiled in two processes can get the same symbol, and a third process that loads both links one in place of the
+  other, without a word. Here the content is part of the name: equal symbols are equal code.
 """
 
 import hashlib
@@ -10,21 +16,19 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from threading import Lock
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 import numba
-import numpy as np
 from numba.extending import register_jitable
 
 from aftereffect.kernels import Engine, PolicyKernels, WorldKernels
 from aftereffect.simulation.driver import BATCH, Replay, batch, driver
 
-_PACKAGE = Path(__file__).parents[1]
 _UNUSED_DAYS = 30
 _lock = Lock()
 _config: Any = numba.config  # filled at run time, so unknown to type checkers
@@ -41,10 +45,8 @@ def compiled(policy: PolicyKernels, engine: Engine) -> Replay:
 @cache
 def _compiled(policy: PolicyKernels, environment: WorldKernels, world: Any) -> Replay:
     replay = batch(driver(policy, environment))
-    reached = set(_reached(replay, set()))
-    for function in reached:
-        _jitable(function)
-    folder = _cache_folder(reached)
+    content = _prepared(replay)
+    folder = _cache_folder(content)
     before = _config.CACHE_DIR
     _config.CACHE_DIR = str(folder or before)
     try:
@@ -61,28 +63,28 @@ def _signature(world: Any) -> Any:
 
 
 @cache
-def _jitable(function: Callable[..., Any]) -> None:
+def _prepared(function: Callable[..., Any]) -> str:
+    """Make a plain function, and all it names, ready to be compiled into a caller; returns its content."""
+    digest = hashlib.sha256(repr((function.__module__, function.__qualname__, _code(function.__code__))).encode())
+    named = inspect.getclosurevars(function)
+    for name, value in sorted({**named.globals, **named.nonlocals}.items()):
+        digest.update(f"{name}={_prepared(value) if isinstance(value, FunctionType) else repr(value)}".encode())
+    content = digest.hexdigest()[:20]
+    function.__qualname__ += f"_{content}"
     register_jitable(function)
+    return content
 
 
-def _reached(function: Callable[..., Any], seen: set[Callable[..., Any]]) -> Iterator[Callable[..., Any]]:
-    """Every plain function that `function` names, directly or through another."""
-    names = inspect.getclosurevars(function)
-    for value in (*names.globals.values(), *names.nonlocals.values()):
-        if isinstance(value, FunctionType) and value not in seen:
-            seen.add(value)
-            yield value
-            yield from _reached(value, seen)
+def _code(code: CodeType) -> tuple[Any, ...]:
+    """What a function does, without where it stands in its file."""
+    constants = [_code(value) if isinstance(value, CodeType) else value for value in code.co_consts]
+    return code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars
 
 
-def _cache_folder(reached: set[Callable[..., Any]]) -> Path | None:
-    """A folder for these sources, or None where none can be written: then nothing is cached, and all still works."""
-    files = {Path(function.__code__.co_filename) for function in reached}
-    digest = hashlib.sha256(f"{numba.__version__} {np.__version__}".encode())
-    for path in sorted({path for path in files if path.is_file()} | set(_PACKAGE.rglob("*.py"))):
-        digest.update(path.read_bytes())
+def _cache_folder(content: str) -> Path | None:
+    """A driver's folder, or None where none can be written: then nothing is kept, and all still works."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = Path(_config.CACHE_DIR or home) / "aftereffect" / digest.hexdigest()[:20]
+    folder = Path(_config.CACHE_DIR or home) / "aftereffect" / content
     try:
         if not folder.is_dir():
             folder.mkdir(parents=True)
@@ -95,7 +97,7 @@ def _cache_folder(reached: set[Callable[..., Any]]) -> Path | None:
 
 
 def _forget_unused(folders: Path) -> None:
-    """Folders of sources that have not run for a month: every edit and every upgrade leaves one behind."""
+    """Drivers that have not run for a month: every edit and every upgrade leaves some behind."""
     oldest = time.time() - _UNUSED_DAYS * 24 * 3600
     for folder in folders.iterdir():
         if folder.stat().st_mtime < oldest:

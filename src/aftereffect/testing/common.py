@@ -40,5 +40,5 @@ def check_compiled(policy: Policy, environment: Environment, horizon: int) -> No
         pairs = zip((*fast.outcome, *fast[1:]), (*slow.outcome, *slow[1:]), strict=True)
         require(
             all(np.array_equal(a, b) for a, b in pairs),
-            f"{policy} in {environment} on the {name} engine differs when compiled; use math, loops and rng.random() in kernels",
+            f"{policy} in {environment} on the {name} engine differs when compiled: use math and loops in kernels",
         )

@@ -18,9 +18,10 @@ _MOST_SIGMAS = 4.0
 def check_environment(environment: Environment) -> None:
     """Check an environment's contract; raises AssertionError with what to mend.
 
-    It is a value with a spec string; the same seed gives the same run on each engine; compiled and plain runs are equal to the last
-    bit; a trace is the slotwise run of the same seed and never shows more reward than was generated; a window of no slots shows
-    nothing; and for stochastic bandits the mean total of windows of many kinds is, on both engines, what the spread's tail says.
+    It is a value with a spec string. The same seed gives the same run on each engine; compiled and plain runs are equal to
+    the last bit. A trace is the slotwise run of the same seed and never shows more reward than was generated. For stochastic
+    bandits a window of no slots shows nothing, and the mean total of windows of many kinds is, on both engines, what the
+    spread's tail says.
     """
     check_spec(environment)
     require(environment.arms >= 2, "an environment must have at least two arms")

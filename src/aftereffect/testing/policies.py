@@ -20,9 +20,10 @@ _ARMS, _HORIZON = 3, 600
 def check_policy(policy: Policy) -> None:
     """Check a policy's contract; raises AssertionError with what to mend.
 
-    It is a value with a spec string; its state is fresh, made of float64 arrays, and all there is: stopped and continued from a
-    copy it plays on as if nothing had happened; the same seed gives the same decisions; decisions stay within arms and slots, and
-    parameters stay as they were; kernels draw with ``rng.random()`` only; compiled and plain runs are equal to the last bit.
+    It is a value with a spec string. Its state is fresh, made of float64 arrays, and all there is: stopped and continued
+    from a copy it plays on as if nothing had happened. The same seed gives the same decisions; they stay within arms and
+    slots, and parameters stay as they were. Kernels draw with ``rng.random()`` only, and compiled and plain runs are equal
+    to the last bit.
     """
     check_spec(policy)
     _check_arrays(policy)

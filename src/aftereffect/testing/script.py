@@ -59,8 +59,8 @@ def totals(script: Script, environment: StochasticBandit, engine: EngineName, ru
 def window_moments(script: Script, environment: StochasticBandit) -> tuple[Vector, Vector]:
     """Mean and variance of each round's total, from the spread's tail alone.
 
-    Pull s delivers the expected share w = tail(start-1-s) - tail(end-s) of its reward X in a window start .. end. With fixed shares
-    its contribution is w X; with one random lag it is X with probability w, else 0.
+    Pull s delivers the expected share w = tail(start-1-s) - tail(end-s) of its reward X in a window start .. end. With fixed
+    shares its contribution is w X; with one random lag it is X with probability w, else 0.
     """
     means = np.array(environment.means)
     arms = np.repeat([arm for arm, _, _ in script.rounds], [slots for _, slots, _ in script.rounds])

@@ -1,0 +1,180 @@
+"""The command line, called as a shell would."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import aftereffect as ae
+from aftereffect.cli import main
+from aftereffect.spec import name_of, registered
+
+ARMS = ["--means", ".9,.5,.1", "--horizon", "1e3", "--seed", "7", "--replications", "20"]
+SIMULATE = ["simulate", "--policy", "ars-ucb(alpha=4)", *ARMS, "--spread", "interval(3,9)"]
+
+
+@pytest.fixture
+def run(capsys):
+    def call(*arguments):
+        status = main(list(arguments))
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return call
+
+
+def test_json_is_the_study(run):
+    status, out, err = run(*SIMULATE, "--policy", "ucb1", "--format", "json")
+    environment = ae.StochasticBandit([0.9, 0.5, 0.1], ae.Interval(3, 9))
+    study = ae.simulate(["ars-ucb", "ucb1"], environment, 1_000, 20, seed=7)
+    expected = study.summaries()
+    printed = json.loads(out)
+    for summary in (*printed, *expected):
+        assert summary.pop("seconds") >= 0
+    assert (status, err) == (0, "")
+    assert printed == expected
+
+
+def test_table_is_the_study(run):
+    status, out, _ = run(*SIMULATE)
+    assert status == 0
+    assert "horizon 1,000, 20 replications, seed 7" in out
+    assert "ars-ucb(alpha=4, growth=power(2))" in out
+
+
+def test_csv_has_a_row_per_policy_and_checkpoint(run):
+    status, out, _ = run(*SIMULATE, "--policy", "ucb1", "--format", "csv", "--checkpoints", "4")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert status == 0
+    assert [row["slot"] for row in rows] == ["1", "10", "100", "1000"] * 2
+    assert [row["policy"] for row in rows] == ["ars-ucb(alpha=4, growth=power(2))"] * 4 + ["ucb1"] * 4
+    assert all(float(row["regret_mean"]) >= 0 for row in rows)
+
+
+def test_out_and_plot(run, tmp_path):
+    table, picture = tmp_path / "study.parquet", tmp_path / "regret.png"
+    status, out, _ = run(*SIMULATE, "--out", str(table), "--plot", str(picture))
+    assert status == 0
+    assert str(ae.Study.load(table)) == out.strip()
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert sorted(tmp_path.iterdir()) == [picture, table]
+
+
+@pytest.mark.parametrize("engine", ["roundwise", "slotwise"])
+def test_engine_and_jobs(run, engine):
+    one, two = (run(*SIMULATE, "--engine", engine, "--jobs", jobs) for jobs in ("1", "2"))
+    assert one == two
+    assert f"{engine} engine" in one[1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "base"),
+    [("policies", ae.Policy), ("spreads", ae.Spread), ("growths", ae.Growth), ("rewards", ae.Reward)],
+)
+def test_list_names_everything_registered(run, kind, base):
+    status, out, _ = run("list", kind)
+    assert status == 0
+    assert [line.split("  ")[0].partition("(")[0] for line in out.splitlines()] == [name_of(cls) for cls in registered(base)]
+
+
+def test_list_without_a_kind_lists_all(run):
+    _, out, _ = run("list")
+    for word in ("policies:", "spreads:", "growths:", "figures:", "interval(a, b)", "ars-ucb(alpha=4, growth=power(2))"):
+        assert word in out
+
+
+def test_help_and_version(run):
+    assert "simulate" in run("--help")[1]
+    assert "--replications" in run("simulate", "--help")[1]
+    assert run("--version")[1].strip() == ae.__version__
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["simulate", "--policy", "ars-ubc", *ARMS], "unknown policy 'ars-ubc': did you mean 'ars-ucb'?"),
+        (["simulate", "--policy", "ars-ucb(alpha=-1)", *ARMS], "ars-ucb: alpha must be a number above 0, got -1"),
+        (["simulate", "--policy", "ars-ucb(growth=power(-1))", *ARMS], "power: p must be a number from 0 to 100, got -1"),
+        (["simulate", "--policy", "ucb1", "--means", ".5", "--horizon", "9"], "means must hold at least two arms, got 1"),
+        (["simulate", "--policy", "ucb1", "--means", "-.5,1", "--horizon", "9"],
+         "the mean of arm 0 must be a number from 0 to 1, got -0.5"),
+        (["simulate", "--policy", "ucb1", "--means", "nan,1", "--horizon", "9"],
+         "the mean of arm 0 must be a number from 0 to 1, got nan"),
+        (["simulate", "--policy", "ucb1", "--means", ".5,x", "--horizon", "9"],
+         "Invalid value for --means: expected a number, got 'x'"),
+        (["simulate", "--policy", "ucb1", "--means", ".5,.1", "--horizon", "1"],
+         "horizon must be at least the number of arms, 2, got 1"),
+        (["simulate", "--policy", "ucb1", "--means", ".5,.1", "--horizon", "-3"],
+         "horizon must be a whole number from 1 to 9,007,199,254,740,992, got -3"),
+        ([*SIMULATE, "--replications", "1.5"], "Parameter --replications specified multiple times."),
+        ([*SIMULATE[:-1], "interval(9,3)"], "interval: the end b must be above the first lag a = 9, got 3"),
+        ([*SIMULATE[:-1], "shape([.5,.4])"], "shape: weights must sum to 1, got a sum of 0.9: divide each by it"),
+        ([*SIMULATE, "--engine", "fast"], 'Invalid value "fast" for --engine. Choose from: "roundwise", "slotwise".'),
+        ([*SIMULATE, "--polcy", "ucb1"], "Unknown option: --polcy. Did you mean --policy?"),
+        (["simulte"], 'Unknown command "simulte". Did you mean "simulate"? Available commands: simulate, paper, list.'),
+        (["paper", "--figure", "99"], "there is no figure 99; known: 14, 15"),
+        (["paper", "--figure", "14.5"], "there is no figure 14.5; known: 14, 15"),
+    ],
+)  # fmt: skip
+def test_refusals_are_one_line_and_exit_2(run, arguments, message):
+    assert run(*arguments) == (2, "", f"aftereffect: {message}\n")
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "message"),
+    [
+        ("--out", "missing/study.parquet", "does not exist, create it first"),
+        ("--out", "study.csv", "its name must end in .parquet"),
+        ("--out", "file/study.parquet", "it is not a folder"),
+        ("--plot", "missing/regret.png", "does not exist, create it first"),
+        ("--plot", "regret.txt", "its name must end in .png or .svg or .pdf"),
+    ],
+)
+def test_unwritable_paths_are_found_before_the_run(run, tmp_path, monkeypatch, option, name, message):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr("aftereffect.cli.simulate.run_study", lambda *_, **__: pytest.fail("it ran"))
+    status, out, err = run(*SIMULATE, option, str(tmp_path / name))
+    assert (status, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_folder_without_permission_is_found_before_the_run(run, tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+    status, _, err = run(*SIMULATE, "--out", str(tmp_path / "study.parquet"))
+    assert (status, err) == (2, f"aftereffect: cannot write into {tmp_path}: Permission denied\n")
+
+
+def test_an_interrupt_ends_quietly(run, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("aftereffect.cli.simulate.run_study", interrupt)
+    assert run(*SIMULATE) == (130, "", "aftereffect: stopped\n")
+
+
+def shell(command):
+    return subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+
+
+def test_a_reader_that_leaves_early_is_no_error():
+    program = f"{sys.executable} -m aftereffect list"
+    done = shell(f"{program} | true; {program} | head -1")
+    assert (done.stdout, done.stderr) == ("policies:\n", "")
+
+
+def test_progress_is_shown_on_a_terminal_only():
+    arguments = " ".join(f"'{word}'" for word in SIMULATE)
+    quiet = shell(f"{sys.executable} -m aftereffect {arguments}")
+    assert quiet.stderr == ""
+    shown = shell(f'script -qec "{sys.executable} -m aftereffect {arguments}" {os.devnull}')
+    assert "simulating" in shown.stdout
+    assert "ars-ucb(alpha=4, growth=power(2))" in shown.stdout

@@ -1,0 +1,187 @@
+"""Studies: tables, files, traces, pictures."""
+
+import json
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib.figure import Figure
+
+import aftereffect as ae
+from aftereffect.extras import require
+
+ENV = ae.StochasticBandit([0.9, 0.6, 0.3], ae.Interval(3, 9))
+
+
+@pytest.fixture(scope="module")
+def study():
+    return ae.simulate(["ars-ucb", "ucb1"], ENV, 1_000, 30, seed=7, checkpoints=12)
+
+
+def test_table(study):
+    lines = str(study).splitlines()
+    assert lines[0] == str(ENV)
+    assert lines[1] == "horizon 1,000, 30 replications, seed 7, roundwise engine"
+    assert lines[3].split() == ["policy", "mean", "regret", "sem", "p95"]
+    runs = study["ucb1"]
+    sem = runs.final.std(ddof=1) / math.sqrt(30)
+    expected = f"{runs.final.mean():,.1f} {sem:,.1f} {np.quantile(runs.final, 0.95):,.1f}"
+    assert lines[5].split() == ["ucb1", *expected.split()]
+    assert len({len(line) for line in lines[3:]}) == 1
+
+
+def test_a_single_replication_has_no_standard_error():
+    alone = ae.simulate("ucb1", ENV, 100, 1, seed=1)
+    assert alone[0].sem is None
+    assert str(alone).splitlines()[-1].split()[2] == "-"
+    assert json.loads(json.dumps(alone.summaries()))[0]["regret_sem"] is None
+    alone.plot(Figure().add_subplot())
+
+
+def test_checkpoints_are_even_in_log_time_and_end_with_the_horizon(study):
+    assert study.checkpoints[0] == 1
+    assert study.checkpoints[-1] == 1_000
+    steps = np.diff(np.log(study.checkpoints[5:]))
+    assert steps == pytest.approx(np.full(len(steps), steps[-1]), rel=0.05)
+    assert ae.simulate("ucb1", ENV, 7, 1, seed=1).checkpoints == (1, 2, 3, 4, 5, 6, 7)
+    assert ae.simulate("ucb1", ENV, 1_000, 1, seed=1, checkpoints=1).checkpoints == (1_000,)
+    assert ae.simulate("ucb1", ENV, 1_000, 1, seed=1, checkpoints=np.array([10, 1_000])).checkpoints == (10, 1_000)
+
+
+def test_policies_are_found_by_place_label_spec_and_object(study):
+    for key in (0, "ars-ucb", "ars-ucb(alpha=4, growth=power(2))", "ars-ucb(4)", ae.ArsUcb()):
+        assert study[key] is study.runs[0]
+    assert [runs.label for runs in study] == ["ars-ucb(alpha=4, growth=power(2))", "ucb1"]
+    assert len(study) == 2
+    with pytest.raises(ae.ParameterError, match="no policy 'round-robin' in this study"):
+        study["round-robin"]
+
+
+def test_summaries_have_the_promised_fields(study):
+    fields = "policy environment horizon replications seed checkpoints regret_mean regret_sem regret_p95 pulls_mean rounds_mean"
+    summary = json.loads(json.dumps(study.summaries()))[1]
+    assert {*fields.split(), "seconds"} <= set(summary)
+    assert summary["policy"] == "ucb1"
+    assert ae.parse(summary["environment"]) == ENV
+    assert len(summary["regret_mean"]) == len(summary["regret_sem"]) == len(summary["regret_p95"]) == len(study.checkpoints)
+    assert summary["pulls_mean"] == study[1].pulls.mean(axis=0).tolist()
+    assert summary["rounds_mean"] == 1_000
+
+
+def test_polars(study):
+    frame = study.to_polars()
+    assert frame.columns == ["policy", "replication", "slot", "regret"]
+    assert frame.height == 2 * 30 * len(study.checkpoints)
+    one = frame.filter((pl.col("policy") == "ucb1") & (pl.col("replication") == 4))
+    assert one["slot"].to_list() == list(study.checkpoints)
+    assert one["regret"].to_list() == study["ucb1"].regret[4].tolist()
+
+
+def test_save_and_load(study, tmp_path):
+    path = tmp_path / "study.parquet"
+    study.save(path)
+    loaded = ae.Study.load(path)
+    assert str(loaded) == str(study)
+    assert loaded.summaries() == study.summaries()
+    for mine, theirs in zip(study, loaded, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(mine.outcome, theirs.outcome, strict=True))
+        assert mine.policy == theirs.policy
+    assert list(tmp_path.iterdir()) == [path]
+    assert np.array_equal(loaded.trace("ucb1", 3).arm, study.trace("ucb1", 3).arm)
+
+
+def test_a_study_of_a_callable_growth_can_be_saved_but_not_played_again(tmp_path):
+    study = ae.simulate(ae.ArsUcb(growth=lambda k: k), ENV, 100, 2, seed=1)
+    study.save(tmp_path / "study.parquet")
+    loaded = ae.Study.load(tmp_path / "study.parquet")
+    assert np.array_equal(loaded[0].regret, study[0].regret)
+    assert len(study.trace(0, 1)) == 100
+    with pytest.raises(ae.ParameterError, match="is not a spec string, so it cannot be played again"):
+        loaded.trace(0, 1)
+
+
+def test_files_that_are_no_studies_are_refused(tmp_path):
+    with pytest.raises(ae.InputError, match="there is no such file"):
+        ae.Study.load(tmp_path / "missing.parquet")
+    (tmp_path / "text.parquet").write_text("hello")
+    with pytest.raises(ae.InputError, match="not a Parquet file"):
+        ae.Study.load(tmp_path / "text.parquet")
+    pl.DataFrame({"policy": ["a"]}).write_parquet(tmp_path / "other.parquet")
+    with pytest.raises(ae.InputError, match="not a saved study, it lacks the columns environment, engine"):
+        ae.Study.load(tmp_path / "other.parquet")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("study.csv", "must end in .parquet"), ("missing/study.parquet", "does not exist, create it first"), (".", "must end in")],
+)
+def test_paths_that_cannot_be_written_are_refused(study, tmp_path, name, message):
+    with pytest.raises(ae.OutputError, match=message):
+        study.save(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_write_leaves_the_old_file(study, tmp_path, monkeypatch):
+    path = tmp_path / "study.parquet"
+    path.write_text("precious")
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", fail)
+    with pytest.raises(ae.OutputError, match="No space left on device"):
+        study.save(path)
+    assert path.read_text() == "precious"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("policy", ["ars-ucb", "ucb1"])
+def test_a_trace_is_the_slotwise_run(policy):
+    study = ae.simulate(policy, ENV, 800, 5, seed=3, engine="slotwise")
+    for replication in (0, 4):
+        trace = study.trace(policy, replication)
+        assert len(trace) == 800
+        assert np.bincount(trace.arm, minlength=3).tolist() == study[0].pulls[replication].tolist()
+        assert set(trace.generated) <= {0.0, 1.0}
+    frame = trace.to_polars()
+    assert frame.columns == ["slot", "arm", "observed", "generated"]
+    assert frame.height == 800
+
+
+def test_traces_that_do_not_exist_are_refused(study):
+    with pytest.raises(ae.ParameterError, match="replication must be a whole number from 0 to 29, got 30"):
+        study.trace("ucb1", 30)
+    long = ae.simulate("ars-ucb", ENV, 10**9, 1, seed=1)
+    with pytest.raises(ae.ParameterError, match="at most 100,000,000 of them, got a horizon of 1,000,000,000"):
+        long.trace(0, 0)
+
+
+def test_plot_shows_every_policy_with_a_band(study):
+    ax = study.plot(Figure().add_subplot())
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [runs.label for runs in study]
+    assert len(ax.lines) == len(ax.collections) == 2
+    assert ax.lines[1].get_ydata().tolist() == study["ucb1"].mean.tolist()
+    assert ax.get_xlabel()
+    assert ax.get_ylabel()
+
+
+def test_plot_makes_axes_of_its_own_if_given_none(study, monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    from matplotlib import pyplot
+
+    ax = study.plot()
+    assert ax.figure is pyplot.gcf()
+    pyplot.close(ax.figure)
+
+
+def test_progress_counts_every_replication():
+    steps = []
+    ae.simulate(["ucb1", "ars-ucb"], ENV, 100, 37, seed=1, progress=steps.append)
+    assert sum(steps) == 74
+
+
+def test_a_missing_extra_is_named(monkeypatch):
+    monkeypatch.setattr("aftereffect.extras.find_spec", lambda name: None)
+    with pytest.raises(ae.MissingExtraError, match=r"this needs polars: pip install 'aftereffect\[data\]'"):
+        require("polars")
