@@ -140,4 +140,5 @@ def two_threads() -> Iterator[bool]:
 
 if __name__ == "__main__":
     parts = (against_the_bare_loop, against_the_horizon, against_a_hand_written_loop, two_threads)
-    sys.exit(0 if all([kept for part in parts for kept in part()]) else 1)
+    outcomes = [kept for part in parts for kept in part()]
+    sys.exit(0 if all(outcomes) else 1)

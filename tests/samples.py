@@ -23,6 +23,6 @@ POLICIES: tuple[ae.Policy, ...] = (
     ae.Ucb1(),
     ae.RoundRobin(),
 )
-GROWTHS: tuple[ae.Growth, ...] = (ae.Power(0.5), ae.Power(1), ae.Power(2), ae.Power(3), ae.Exponential(), ae.Exponential(3))
+GROWTHS: tuple[ae.Growth, ...] = (ae.Power(0.5), ae.Power(1), ae.Power(2), ae.Power(3), ae.Exponential())
 REWARDS: tuple[ae.Reward, ...] = (ae.Bernoulli(),)
 ENVIRONMENTS: tuple[ae.Environment, ...] = tuple(ae.StochasticBandit([0.9, 0.3, 0.5], spread) for spread in SPREADS)

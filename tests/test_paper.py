@@ -15,7 +15,7 @@ def test_figures_14_and_15_are_as_the_paper_says():
         "ucb1",
     ]
     assert [str(policy) for policy in FIGURES[15].policies] == [
-        *(f"ars-ucb(alpha=4, growth={growth})" for growth in ("power(1)", "power(2)", "power(3)", "exponential(c=0)")),
+        *(f"ars-ucb(alpha=4, growth={growth})" for growth in ("power(1)", "power(2)", "power(3)", "exponential")),
         "ucb1",
     ]
 

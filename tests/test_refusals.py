@@ -46,7 +46,6 @@ ENV = ae.StochasticBandit([0.9, 0.1])
         (lambda: ae.ArsUcb(alpha=math.inf), "alpha must be a number above 0, got inf"),
         (lambda: ae.ArsUcb(alpha="4"), "alpha must be a number above 0, got '4'"),
         (lambda: ae.Power(-1), "p must be a number from 0 to 100, got -1"),
-        (lambda: ae.Exponential(-1), "c must be a whole number from 0 to 50, got -1"),
         (lambda: ae.ArsUcb(growth=lambda k: 0), "growth(1) must be a whole number of at least 1, got 0"),
         (lambda: ae.ArsUcb(growth=lambda k: 10 - k), "growth must not decrease, but growth(2) = 8 after 9"),
         (lambda: ae.ArsUcb(growth=lambda k: k**1.5), "growth(2) must be a whole number of at least 1, got 2.82843"),

@@ -76,31 +76,20 @@ class Power(Growth):
 
 
 def exponential_slots(params: Vector, k: int) -> int:
-    """``2^(k+c)``, but ``2^(2+c)`` for the first round."""
-    return int(math.ldexp(1.0, int(min(max(k, 2) + params[0], 53.0))))
+    """``2^k``, but 4 for the first round, and never more than a run can last."""
+    return int(math.ldexp(1.0, min(max(k, 2), 53)))
 
 
 @register
 @dataclass(frozen=True)
 class Exponential(Growth):
-    """f(k) = 2^(k+c), with f(1) = f(2) as the paper sets it: then f(1) + ... + f(k) = f(k+1) exactly.
-
-    Parameters
-    ----------
-    c
-        A whole number of at least 0.
-    """
-
-    c: int = 0
-
-    def __post_init__(self) -> None:
-        self._set(c=whole("c", self.c, at_most=50))
+    """f(k) = 2^k, but f(1) = 4 as the paper sets it: then f(1) + ... + f(k) = f(k+1) exactly."""
 
     def kernel(self) -> SlotsOfRound:
         return exponential_slots
 
     def params(self, horizon: int) -> Vector:
-        return np.array([float(self.c)])
+        return np.zeros(1)
 
 
 def tabulated_slots(params: Vector, k: int) -> int:
