@@ -31,6 +31,12 @@ def test_table(study):
     assert len({len(line) for line in lines[3:]}) == 1
 
 
+def test_reprs_are_short(study):
+    assert repr(study) == "<Study of ars-ucb(alpha=4, growth=power(2)), ucb1: horizon 1,000, 30 replications>"
+    assert repr(study[1]) == "<PolicyRuns of ucb1: 30 replications>"
+    assert repr(study.trace(1, 0)) == "<Trace of 1,000 slots>"
+
+
 def test_a_single_replication_has_no_standard_error():
     alone = ae.simulate("ucb1", ENV, 100, 1, seed=1)
     assert alone[0].sem is None

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
@@ -39,7 +39,7 @@ class Summary(TypedDict):
     seconds: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PolicyRuns:
     """All replications of one policy.
 
@@ -50,6 +50,9 @@ class PolicyRuns:
     policy: Policy | None
     outcome: Outcome
     seconds: float
+
+    def __repr__(self) -> str:
+        return f"<PolicyRuns of {self.label}: {len(self.rounds):,} replications>"
 
     @property
     def regret(self) -> Matrix:
@@ -92,7 +95,7 @@ class PolicyRuns:
         return np.quantile(self.regret, 0.95, axis=0)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Study:
     """Regret curves of some policies in one environment.
 
@@ -127,6 +130,10 @@ class Study:
         if label not in labels:
             raise ParameterError(f"no policy {label!r} in this study: {nearest(label, labels)}")
         return self.runs[labels.index(label)]
+
+    def __repr__(self) -> str:
+        labels = ", ".join(runs.label for runs in self.runs)
+        return f"<Study of {labels}: horizon {self.horizon:,}, {self.replications:,} replications>"
 
     def __str__(self) -> str:
         """A table of the regret at the horizon."""
@@ -202,7 +209,3 @@ class Study:
         from aftereffect.simulation.tables import load
 
         return load(path)
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """The table, in notebooks and IPython."""
-        printer.text(str(self))

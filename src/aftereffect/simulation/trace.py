@@ -20,13 +20,16 @@ if TYPE_CHECKING:
 LONGEST = 100_000_000
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Trace:
     """Slot by slot: the arm played, the total observed, and the reward that the pull generated, whenever it lands."""
 
     arm: Slots
     observed: Vector
     generated: Vector
+
+    def __repr__(self) -> str:
+        return f"<Trace of {len(self):,} slots>"
 
     def __len__(self) -> int:
         return len(self.arm)
