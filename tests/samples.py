@@ -13,6 +13,8 @@ SPREADS: tuple[ae.Spread, ...] = (
     ae.LinearRise(50),
     ae.Geometric(0.6),
     ae.Geometric(0.9),
+    ae.PowerLaw(2),
+    ae.PowerLaw(3),
     ae.Shape([0.1, 0, 0.5, 0.4]),
 )
 POLICIES: tuple[ae.Policy, ...] = (
@@ -24,5 +26,14 @@ POLICIES: tuple[ae.Policy, ...] = (
     ae.RoundRobin(),
 )
 GROWTHS: tuple[ae.Growth, ...] = (ae.Power(0.5), ae.Power(1), ae.Power(2), ae.Power(3), ae.Exponential())
-REWARDS: tuple[ae.Reward, ...] = (ae.Bernoulli(),)
-ENVIRONMENTS: tuple[ae.Environment, ...] = tuple(ae.StochasticBandit([0.9, 0.3, 0.5], spread) for spread in SPREADS)
+PER_ARM = (
+    ae.PerArm([ae.Interval(3, 9), ae.Interval(20, 40), ae.Interval(3, 9)]),
+    ae.PerArm([ae.UniformDelay(0, 25), ae.Geometric(0.8), ae.PowerLaw(2.5)]),
+)
+REWARDS: tuple[ae.Reward, ...] = (ae.Bernoulli(), ae.Constant(), ae.Beta(2), ae.Uniform())
+MEANS = (0.9, 0.3, 0.5)
+ENVIRONMENTS: tuple[ae.StochasticBandit, ...] = (
+    *(ae.StochasticBandit(MEANS, spread) for spread in (*SPREADS, *PER_ARM)),
+    *(ae.StochasticBandit(MEANS, ae.Interval(3, 9), reward) for reward in REWARDS[1:]),
+    ae.StochasticBandit((1, 0, 0.5), ae.UniformDelay(0, 6), ae.Beta(0.5)),
+)

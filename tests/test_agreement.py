@@ -19,6 +19,8 @@ SPREADS = (
     ae.LinearRise(50),
     ae.Geometric(0.9),
     ae.Shape([0.1, 0, 0.5, 0.4]),
+    ae.PowerLaw(2),
+    ae.PerArm([*[ae.Interval(30, 40)] * 3, *[ae.UniformDelay(0, 9)] * 3, ae.Geometric(0.9), ae.Interval(1, 3), ae.Immediate()]),
 )
 POLICIES = (
     ae.ArsUcb(4, ae.Power(1)),
@@ -60,7 +62,7 @@ def test_same_means(samples):
     assert np.mean(regret**2) <= 1 + 4 * math.sqrt(2 / len(regret))
 
 
-def test_the_comparison_would_notice_a_forgotten_edge():
+def test_the_comparison_notices_a_few_slots_more_of_lag():
     """The same test tells interval(30, 40) from interval(36, 46)."""
     environment = ae.StochasticBandit(MEANS, ae.Interval(30, 40))
     shifted = ae.StochasticBandit(MEANS, ae.Interval(36, 46))

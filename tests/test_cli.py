@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -73,7 +74,7 @@ def test_engine_and_jobs(run, engine):
 
 @pytest.mark.parametrize(
     ("kind", "base"),
-    [("policies", ae.Policy), ("spreads", ae.Spread), ("growths", ae.Growth), ("rewards", ae.Reward)],
+    [("policies", ae.Policy), ("spreads", ae.Spreading), ("growths", ae.Growth), ("rewards", ae.Reward)],
 )
 def test_list_names_everything_registered(run, kind, base):
     status, out, _ = run("list", kind)
@@ -116,6 +117,11 @@ def test_help_and_version(run):
         ([*SIMULATE, "--engine", "fast"], 'Invalid value "fast" for --engine. Choose from: "roundwise", "slotwise".'),
         ([*SIMULATE, "--polcy", "ucb1"], "Unknown option: --polcy. Did you mean --policy?"),
         (["simulte"], 'Unknown command "simulte". Did you mean "simulate"? Available commands: simulate, paper, list.'),
+        (["simulate", "--policy", "ucb1", "--means", ".5,.1", "--means", ".2,.3", "--horizon", "9"],
+         "a list of numbers is given once, with commas: .5,.1,.2,.3"),
+        (["simulate", "--policy", "ucb1", "--means", "[.5,.1]", "--horizon", "9"],
+         "Invalid value for --means: expected a number, got '[.5'"),
+        ([*SIMULATE, "--checkpoints", "1e9"], "checkpoints must be a whole number from 1 to 10,000, got 1000000000"),
         (["paper", "--figure", "99"], "there is no figure 99; known: 14, 15"),
         (["paper", "--figure", "14.5"], "there is no figure 14.5; known: 14, 15"),
     ],
@@ -130,6 +136,7 @@ def test_refusals_are_one_line_and_exit_2(run, arguments, message):
         ("--out", "missing/study.parquet", "does not exist, create it first"),
         ("--out", "study.csv", "its name must end in .parquet"),
         ("--out", "file/study.parquet", "it is not a folder"),
+        ("--out", "x" * 300 + ".parquet", "File name too long"),
         ("--plot", "missing/regret.png", "does not exist, create it first"),
         ("--plot", "regret.txt", "its name must end in .png or .svg or .pdf"),
     ],
@@ -150,15 +157,17 @@ def test_a_folder_without_permission_is_found_before_the_run(run, tmp_path, monk
 
     monkeypatch.setattr("tempfile.TemporaryFile", refuse)
     status, _, err = run(*SIMULATE, "--out", str(tmp_path / "study.parquet"))
-    assert (status, err) == (2, f"aftereffect: cannot write into {tmp_path}: Permission denied\n")
+    assert (status, err) == (2, f"aftereffect: cannot write {tmp_path}: Permission denied\n")
 
 
-def test_an_interrupt_ends_quietly(run, monkeypatch):
-    def interrupt(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("aftereffect.cli.simulate.run_study", interrupt)
-    assert run(*SIMULATE) == (130, "", "aftereffect: stopped\n")
+def test_an_interrupt_ends_at_once_and_quietly():
+    endless = ["simulate", "--policy", "ucb1", "--means", ".9,.1", "--horizon", "1e12"]
+    program = subprocess.Popen([sys.executable, "-m", "aftereffect", *endless], stderr=subprocess.PIPE, text=True)
+    with pytest.raises(subprocess.TimeoutExpired):
+        program.wait(timeout=8)  # by then it is deep in compiled code
+    program.send_signal(signal.SIGINT)
+    _, err = program.communicate(timeout=20)
+    assert (program.returncode, err) == (130, "aftereffect: stopped\n")
 
 
 def shell(command):

@@ -1,6 +1,7 @@
 """The cache of machine code: it notices edits, survives other processes, and is not needed."""
 
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import aftereffect
+from aftereffect.policies import ucb1
 
 PLAY = """
 import sys
@@ -18,17 +20,52 @@ for policy in sys.argv[1:]:
     print(policy, runs.final.tolist())
 """
 
+OWN = """
+import sys
+from dataclasses import dataclass
+import numpy as np
+import aftereffect as ae
+import settings
+from settings import Kind
+
+
+@dataclass(frozen=True)
+class Fixed(ae.RoundRobin):
+    arm: int = 0
+
+    def kernels(self):
+        table = np.full(2_000, self.arm)
+
+        def by_module(arms, own, params, t, rng):
+            return settings.ARM, 1, 1
+
+        def by_enum(arms, own, params, t, rng):
+            return Kind.ONE.value, 1, 1
+
+        def by_array(arms, own, params, t, rng):
+            return table[1_000], 1, 1
+
+        def by_default(arms, own, params, t, rng, arm=self.arm):
+            return arm, 1, 1
+
+        return ae.RoundRobin().kernels()._replace(decide=locals()[sys.argv[1]])
+
+
+for arm in map(int, sys.argv[2:]):
+    print(int(ae.simulate(Fixed(arm), ae.StochasticBandit([.9, .5, .1]), 9, 1, seed=5)[0].pulls[0].argmax()))
+"""
+
 
 @pytest.fixture
 def play(tmp_path):
     """Simulate in a process of its own, with a cache of its own and a copy of the package that can be edited."""
     shutil.copytree(Path(aftereffect.__file__).parent, tmp_path / "aftereffect")
 
-    def run(*policies, home=tmp_path / "cache"):
+    def run(*arguments, program=PLAY, home=tmp_path / "cache"):
         environment = {**os.environ, "PYTHONPATH": str(tmp_path), "XDG_CACHE_HOME": str(home), "NUMBA_CACHE_DIR": ""}
-        done = subprocess.run(
-            [sys.executable, "-c", PLAY, *policies], env=environment, capture_output=True, text=True, check=True
-        )
+        (tmp_path / "program.py").write_text(program)
+        command = [sys.executable, tmp_path / "program.py", *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         assert done.stderr == ""
         return done.stdout.splitlines()
 
@@ -80,3 +117,62 @@ def test_drivers_unused_for_a_month_are_forgotten(play, tmp_path):
     os.utime(old, (0, 0))
     play("round-robin")
     assert not old.exists()
+
+
+@pytest.mark.parametrize("how", ["by_module", "by_enum"])
+def test_an_edited_constant_in_another_module_is_seen(play, tmp_path, how):
+    for arm in (1, 2):
+        settings = f"import enum\nARM = {arm}\n\nclass Kind(enum.IntEnum):\n    ONE = {arm}\n"
+        (tmp_path / "settings.py").write_text(settings)
+        assert play(how, "0", program=OWN) == [str(arm)]
+
+
+@pytest.mark.parametrize("how", ["by_array", "by_default"])
+def test_kernels_that_differ_in_what_they_hold_only_are_not_mixed_up(play, tmp_path, how):
+    (tmp_path / "settings.py").write_text("Kind = ARM = 0\n")
+    apart = [line for arm in "012" for line in play(how, arm, program=OWN)]
+    assert apart == ["0", "1", "2"]
+    assert play(how, "2", "0", "1", program=OWN) == ["2", "0", "1"]
+
+
+def test_a_helper_redefined_in_a_notebook_is_seen_and_kernels_stay_as_they_were():
+    cell = {"__name__": "notebook"}
+    exec("def choice():\n    return 0\ndef decide(arms, own, params, t, rng):\n    return choice(), 1, 1", cell)
+
+    class Chosen(aftereffect.RoundRobin):
+        def kernels(self):
+            return aftereffect.RoundRobin().kernels()._replace(decide=cell["decide"])
+
+    def pulls():
+        return aftereffect.simulate(Chosen(), aftereffect.StochasticBandit([0.9, 0.1]), 4, 1, seed=1)[0].pulls[0].tolist()
+
+    assert pulls() == [4, 0]
+    exec("def choice():\n    return 1", cell)
+    assert pulls() == [0, 4]
+    assert pickle.loads(pickle.dumps(ucb1.decide)) is ucb1.decide
+
+
+def rounded_up(n):
+    return n + 1
+
+
+def test_helpers_may_stand_in_comprehensions():
+    def decide(arms, own, params, t, rng):
+        return max([rounded_up(k) for k in range(2)]), 1, 1
+
+    class Comprehending(aftereffect.RoundRobin):
+        def kernels(self):
+            return aftereffect.RoundRobin().kernels()._replace(decide=decide)
+
+    runs = aftereffect.simulate(Comprehending(), aftereffect.StochasticBandit([0.9, 0.5, 0.1]), 6, 1, seed=1)[0]
+    assert runs.pulls[0].tolist() == [0, 0, 6]
+
+
+def test_a_kernel_that_cannot_be_compiled_is_refused_in_one_line():
+    class Uncompilable(aftereffect.RoundRobin):
+        def kernels(self):
+            return aftereffect.RoundRobin().kernels()._replace(decide=lambda arms, own, params, t, rng: open(str(t)).read())
+
+    with pytest.raises(aftereffect.ParameterError, match="cannot be compiled: kernels use numbers, arrays") as caught:
+        aftereffect.simulate(Uncompilable(), aftereffect.StochasticBandit([0.9, 0.1]), 6, 1, seed=1)
+    assert "\n" not in str(caught.value)

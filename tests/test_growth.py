@@ -1,15 +1,19 @@
 """Growths against the paper's own formulas."""
 
+import numpy as np
 import pytest
 import samples
 
 import aftereffect as ae
+from aftereffect.testing import check_policy
 
 
 def test_power_is_exact_for_whole_powers_and_rounds_up_others():
     assert [ae.Power(2)(k) for k in range(1, 200)] == [k * k for k in range(1, 200)]
     assert [ae.Power(3)(k) for k in (1, 2, 10, 100_000)] == [1, 8, 1000, 10**15]
     assert [ae.Power(0.5)(k) for k in (1, 2, 3, 4, 5, 9, 10**10)] == [1, 2, 2, 2, 3, 3, 10**5]
+    assert [ae.Power(1 / r)(b**r) for r in range(2, 8) for b in range(1, 40)] == [b for r in range(2, 8) for b in range(1, 40)]
+    assert [ae.Power(100)(k) for k in (1, 2, 10**4)] == [1, 2**53, 2**53]
     assert {ae.Power(0)(k) for k in range(1, 50)} == {1}
 
 
@@ -42,3 +46,29 @@ def test_a_callable_plays_as_the_formula_it_computes():
 def test_a_callable_can_be_asked_directly():
     growth = ae.ArsUcb(growth=lambda k: 3 * k).growth
     assert [growth(k) for k in (1, 2, 100)] == [3, 6, 300]
+
+
+@pytest.mark.parametrize("power", [0, 63, 100])
+def test_extreme_powers_play_compiled_as_plain(power):
+    check_policy(ae.ArsUcb(growth=ae.Power(power)))
+
+
+def test_two_callables_of_the_same_name_can_be_compared():
+    environment = ae.StochasticBandit([0.9, 0.1])
+    study = ae.simulate([ae.ArsUcb(growth=lambda k: k), ae.ArsUcb(growth=lambda k: k * k)], environment, 1_000, 4, seed=1)
+    first, second = (runs.label for runs in study)
+    assert second == f"{first} #2"
+    assert not np.array_equal(study[first].regret, study[second].regret)
+
+
+def test_a_callable_is_asked_once_per_round_however_many_batches_run():
+    asked = []
+
+    def growth(k):
+        asked.append(k)
+        return k
+
+    policy = ae.ArsUcb(growth=growth)
+    asked.clear()
+    ae.simulate(policy, ae.StochasticBandit([0.9, 0.1]), 1_000, 200, seed=1)
+    assert len(asked) <= 3 * 45

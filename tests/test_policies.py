@@ -96,6 +96,19 @@ def test_the_cap_and_the_tie_rule(plays, collected, chosen):
     assert arm == chosen
 
 
+def test_t_is_the_number_of_slots_played_so_far():
+    """Arm 0 leads by its average, arm 1 by its radius: they change places between ln 29 and ln 30."""
+    policy = ae.ArsUcb(alpha=1)
+    decide, _ = policy.kernels()
+    plays = [200, 100]
+    gap = math.sqrt(math.log(29.5) / 100) - math.sqrt(math.log(29.5) / 200)
+    state = arms_state(plays, [200 * (0.1 + gap), 10], 1)
+    assert [decide(*state, policy.params(2, 1000), t, None)[0] for t in (28, 29, 30, 31)] == [0, 0, 1, 1]
+    ucb1 = ae.Ucb1()
+    state = arms_state(plays, [200 * (0.1 + gap * math.sqrt(2)), 10], 1)
+    assert [ucb1.kernels().decide(*state, ucb1.params(2, 1000), t, None)[0] for t in (28, 29, 30, 31)] == [0, 0, 1, 1]
+
+
 def test_ucb1_is_not_capped_and_ties_go_to_the_smallest_index():
     policy = ae.Ucb1()
     decide, _ = policy.kernels()
@@ -107,7 +120,7 @@ def test_ucb1_is_not_capped_and_ties_go_to_the_smallest_index():
 def test_ucb1_index_by_hand():
     policy = ae.Ucb1()
     decide, _ = policy.kernels()
-    # 3/10 + sqrt(2 ln 30 / 10) = 1.1248, 8/20 + sqrt(2 ln 30 / 20) = .9832; then .5248 more collected tips it
+    # 3/10 + sqrt(2 ln 30 / 10) = 1.1248 and 8/20 + sqrt(2 ln 30 / 20) = .9832; with 10.83 collected both are equal
     assert decide(*arms_state([10, 20], [3, 8], 1), policy.params(2, 100), 30, None)[0] == 0
     assert decide(*arms_state([10, 20], [3, 10.9], 1), policy.params(2, 100), 30, None)[0] == 1
     assert decide(*arms_state([10, 20], [3, 10.8], 1), policy.params(2, 100), 30, None)[0] == 0
@@ -118,29 +131,57 @@ def test_round_robin_takes_turns():
     assert [player.step(lambda arm, slots: 0.0)[0] for _ in range(7)] == [0, 1, 2, 0, 1, 2, 0]
 
 
-def test_a_faulty_decision_is_caught_by_the_driver_and_by_the_battery():
-    class Faulty(ae.RoundRobin):
-        def kernels(self):
-            return ae.RoundRobin().kernels()._replace(decide=lambda arms, own, params, t, rng: (7, 1, 1))
+class Spoiled(ae.RoundRobin):
+    """A policy with something wrong in its decisions; not registered, so its spec string is not checked."""
 
+    answer: ClassVar = (0, 1, 1)
+    _made: ClassVar = {}
+
+    def kernels(self):
+        answer = self.answer
+        if type(self) not in self._made:
+            kernels = ae.RoundRobin().kernels()
+            self._made[type(self)] = kernels._replace(decide=lambda arms, own, params, t, rng: answer)
+        return self._made[type(self)]
+
+
+@pytest.mark.parametrize("answer", [(7, 1, 1), (-1, 1, 1), (0, 0, 0), (0, 2, 3), (0, 2, -1), (0, math.nan, 1)])
+def test_a_faulty_decision_is_caught_by_the_driver_and_by_the_battery(answer, monkeypatch):
+    policy = type("Faulty", (Spoiled,), {"answer": answer})()
     with pytest.raises(ValueError, match="decide must return an arm"):
-        ae.simulate(Faulty(), ae.StochasticBandit([0.9, 0.1]), 10, 1)
+        ae.simulate(policy, ae.StochasticBandit([0.9, 0.1]), 10, 1)
+    monkeypatch.setattr("aftereffect.testing.policies.check_spec", lambda policy: None)
+    with pytest.raises(AssertionError, match="decide must return"):
+        check_policy(policy)
 
 
-class Forgetful(ae.RoundRobin):
+class Forgetful(Spoiled):
     """Keeps part of its state outside the arrays."""
 
     turns: ClassVar = [0]
 
     def kernels(self):
-        def decide(arms, own, params, t, rng):
-            self.turns[0] += 1
-            return self.turns[0] % arms.shape[1], 1, 1
+        if type(self) not in self._made:
 
-        return ae.RoundRobin().kernels()._replace(decide=decide)
+            def decide(arms, own, params, t, rng):
+                self.turns[0] += 1
+                return self.turns[0] % arms.shape[1], 1, 1
+
+            self._made[type(self)] = ae.RoundRobin().kernels()._replace(decide=decide)
+        return self._made[type(self)]
 
 
 def test_the_battery_finds_hidden_state(monkeypatch):
     monkeypatch.setattr("aftereffect.testing.policies.check_spec", lambda policy: None)
     with pytest.raises(AssertionError, match=r"same seed|whole state"):
         check_policy(Forgetful())
+
+
+def test_the_battery_finds_kernels_that_would_be_compiled_again_and_again(monkeypatch):
+    class Remaking(ae.RoundRobin):
+        def kernels(self):
+            return ae.RoundRobin().kernels()._replace(decide=lambda arms, own, params, t, rng: (0, 1, 1))
+
+    monkeypatch.setattr("aftereffect.testing.policies.check_spec", lambda policy: None)
+    with pytest.raises(AssertionError, match="the same functions every time"):
+        check_policy(Remaking())

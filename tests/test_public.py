@@ -28,7 +28,7 @@ def test_heavy_modules_are_not_imported_before_use(statement):
 @pytest.mark.parametrize(
     ("kind", "sample"),
     [
-        (ae.Spread, samples.SPREADS),
+        (ae.Spreading, (*samples.SPREADS, *samples.PER_ARM)),
         (ae.Policy, samples.POLICIES),
         (ae.Growth, samples.GROWTHS),
         (ae.Reward, samples.REWARDS),
@@ -39,7 +39,7 @@ def test_samples_cover_everything_registered(kind, sample):
     assert {type(each) for each in sample} == set(registered(kind))
 
 
-@pytest.mark.parametrize("kind", [ae.Spread, ae.Policy, ae.Growth, ae.Reward, ae.Environment])
+@pytest.mark.parametrize("kind", [ae.Spreading, ae.Policy, ae.Growth, ae.Reward, ae.Environment])
 def test_everything_registered_is_exported(kind):
     assert {cls.__name__ for cls in registered(kind)} <= set(ae.__all__)
 

@@ -1,10 +1,13 @@
 """Bad parameters are refused with one clear line, in Python as on the command line."""
 
+import dataclasses
 import math
 
+import numpy as np
 import pytest
 
 import aftereffect as ae
+from aftereffect.spec import register
 
 ENV = ae.StochasticBandit([0.9, 0.1])
 
@@ -19,8 +22,19 @@ ENV = ae.StochasticBandit([0.9, 0.1])
         (lambda: ae.StochasticBandit([0.5, math.nan]), "the mean of arm 1 must be a number from 0 to 1, got nan"),
         (lambda: ae.StochasticBandit([0.5, "a"]), "the mean of arm 1 must be a number from 0 to 1, got 'a'"),
         (lambda: ae.StochasticBandit([True, 0.5]), "the mean of arm 0 must be a number from 0 to 1, got True"),
-        (lambda: ae.StochasticBandit(0.5), "means must be a list of numbers, got 0.5"),
-        (lambda: ae.StochasticBandit("0.5"), "means must be a list of numbers, got '0.5'"),
+        (lambda: ae.StochasticBandit(0.5), "means must be a list, got 0.5"),
+        (lambda: ae.StochasticBandit("0.5"), "means must be a list, got '0.5'"),
+        (lambda: ae.StochasticBandit({0.9: 1, 0.5: 2}), "means must be a list, got {0.9: 1, 0.5: 2}"),
+        (lambda: ae.StochasticBandit({0.5}), "means must be a list, got {0.5}"),
+        (lambda: ae.StochasticBandit(b"ab"), "means must be a list, got b'ab'"),
+        (lambda: ae.StochasticBandit(np.array(0.5)), "means must be a list, got array(0.5)"),
+        (lambda: ae.StochasticBandit([0.5, 10**400]), "the mean of arm 1 must be a number from 0 to 1, got inf"),
+        (lambda: ae.Interval(3, 10**5000),
+         "b must be a whole number from 0 to 10,000,000, got a number of thousands of digits"),
+        (lambda: ae.Geometric(0.5).tail(1.5), "lags must be whole numbers, got 1.5"),
+        (lambda: ae.Interval(1, 2).tail([0, 1.5]), "lags must be whole numbers, got [0, 1.5]"),
+        (lambda: ae.simulate("ucb1", ae.StochasticBandit([0.9, 0.1], ae.Geometric(1 - 1e-10)), 10**9, engine="slotwise"),
+         "geometric(0.9999999999) reaches over 1,000,000,000 slots, too many to hold one by one: use the roundwise engine"),
         (lambda: ae.UniformDelay(-1, 3), "a must be a whole number from 0 to 10,000,000, got -1"),
         (lambda: ae.UniformDelay(3, 2), "the longest delay b must be at least the shortest a = 3, got 2"),
         (lambda: ae.UniformDelay(1.5, 2), "a must be a whole number from 0 to 10,000,000, got 1.5"),
@@ -39,7 +53,7 @@ ENV = ae.StochasticBandit([0.9, 0.1])
         (lambda: ae.Shape([1.5, -0.5]), "weights[1] must be a number of at least 0, got -0.5"),
         (lambda: ae.Shape([math.nan, 1]), "weights[0] must be a number of at least 0, got nan"),
         (lambda: ae.RandomDelay([0.5, 0.6]), "pmf must sum to 1, got a sum of 1.1: divide each by it"),
-        (lambda: ae.RandomDelay(3), "pmf must be a list of numbers, got 3"),
+        (lambda: ae.RandomDelay(3), "pmf must be a list, got 3"),
         (lambda: ae.ArsUcb(alpha=0), "alpha must be a number above 0, got 0"),
         (lambda: ae.ArsUcb(alpha=-1), "alpha must be a number above 0, got -1"),
         (lambda: ae.ArsUcb(alpha=math.nan), "alpha must be a number above 0, got nan"),
@@ -52,15 +66,15 @@ ENV = ae.StochasticBandit([0.9, 0.1])
         (lambda: ae.ArsUcb(growth=lambda k: "x"), "growth(1) must be a whole number of at least 1, got 'x'"),
         (lambda: ae.simulate("ucb1", ENV, 1), "horizon must be at least the number of arms, 2, got 1"),
         (lambda: ae.simulate("ucb1", ENV, 10.5), "horizon must be a whole number from 1 to 9,007,199,254,740,992, got 10.5"),
-        (lambda: ae.simulate("ucb1", ENV, 10, 0), "replications must be a whole number of at least 1, got 0"),
+        (lambda: ae.simulate("ucb1", ENV, 10, 0), "replications must be a whole number from 1 to 10,000,000, got 0"),
         (lambda: ae.simulate("ucb1", ENV, 10, jobs=0), "jobs must be a whole number of at least 1, got 0"),
         (lambda: ae.simulate("ucb1", ENV, 10, seed=-1),
          "seed must be a whole number from 0 to 9,223,372,036,854,775,807, got -1"),
         (lambda: ae.simulate([], ENV, 10), "at least one policy is needed, got none"),
-        (lambda: ae.simulate(["ucb1", ae.Ucb1()], ENV, 10), "each policy must be given once, but ucb1 is given 2 times"),
+        (lambda: ae.simulate(["ucb1", ae.Ucb1()], ENV, 10), "each policy must be given once, but ucb1 is given again"),
         (lambda: ae.simulate("ucb1", ENV, 10, engine="fast"), "unknown engine 'fast': known: roundwise, slotwise"),
         (lambda: ae.simulate("ucb1", ENV, 10, engine="slotwize"), "unknown engine 'slotwize': did you mean 'slotwise'?"),
-        (lambda: ae.simulate("ucb1", ENV, 10, checkpoints=0), "checkpoints must be a whole number of at least 1, got 0"),
+        (lambda: ae.simulate("ucb1", ENV, 10, checkpoints=0), "checkpoints must be a whole number from 1 to 10,000, got 0"),
         (lambda: ae.simulate("ucb1", ENV, 10, checkpoints=[5, 9]),
          "checkpoints must increase and end with the horizon 10, got [5, 9]"),
         (lambda: ae.simulate("ucb1", ENV, 10, checkpoints=[5, 5, 10]),
@@ -96,3 +110,26 @@ def test_alpha_at_or_below_four_is_allowed(alpha):
 def test_a_thing_of_another_kind_is_refused(given):
     with pytest.raises(ae.SpecError, match="expected a spread, got"):
         ae.StochasticBandit([0.9, 0.1], given)
+
+
+@pytest.mark.parametrize("given", [None, 5, ae.Ucb1, ENV, [None]])
+def test_what_is_no_policy_is_refused(given):
+    with pytest.raises(ae.SpecError, match="expected a policy, got"):
+        ae.simulate(given, ENV, 10)
+
+
+def test_what_is_no_text_is_not_parsed():
+    with pytest.raises(ae.SpecError, match="expected the spec string of a name, got 5"):
+        ae.parse(5)
+
+
+def test_values_cannot_be_changed_through_their_tables():
+    with pytest.raises(ValueError, match="read-only"):
+        ENV.gaps[:] = 7
+
+
+def test_a_name_is_not_taken_over():
+    with pytest.raises(ae.SpecError, match=r"the name 'ucb1' is taken by aftereffect.policies.ucb1.Ucb1"):
+        register(dataclasses.make_dataclass("Ucb1", [], bases=(ae.Policy,), frozen=True))
+    with pytest.raises(ae.SpecError, match="must be a dataclass"):
+        register(type("Plain", (ae.Policy,), {}))

@@ -1,6 +1,7 @@
 """Spec strings: they round-trip, and what cannot be read is refused in one line."""
 
 import contextlib
+import pickle
 
 import pytest
 import samples
@@ -12,7 +13,7 @@ import aftereffect as ae
 
 @pytest.mark.parametrize(
     "thing",
-    [*samples.SPREADS, *samples.POLICIES, *samples.GROWTHS, *samples.REWARDS, *samples.ENVIRONMENTS],
+    [*samples.SPREADS, *samples.PER_ARM, *samples.POLICIES, *samples.GROWTHS, *samples.REWARDS, *samples.ENVIRONMENTS],
     ids=str,
 )
 def test_round_trip(thing):
@@ -67,8 +68,10 @@ def test_required_parameters_are_written_by_place_and_others_by_name():
         ("ars-ubc", "unknown policy 'ars-ubc': did you mean 'ars-ucb'?"),
         ("zzz", "unknown policy 'zzz': known: ars-ucb, round-robin, ucb1"),
         ("ars-ucb(alfa=1)", "ars-ucb has no parameter 'alfa': did you mean 'alpha'?"),
-        ("ars-ucb(growth=powr(2))", "unknown name 'powr': did you mean 'power'?"),
+        ("ars-ucb(growth=powr(2))", "unknown growth 'powr': did you mean 'power'?"),
         ("ars-ucb(growth=exponental)", "unknown growth 'exponental': did you mean 'exponential'?"),
+        ("ars-ucb(growth=geometrc(2))", "unknown growth 'geometrc': known: exponential, power"),
+        ("ars-ucb(4, powr(2))", "unknown growth 'powr': did you mean 'power'?"),
         ("ars-ucb(growth=immediate)", "expected a growth, got the spread 'immediate'; known: exponential, power"),
         ("immediate", "expected a policy, got the spread 'immediate'; known: ars-ucb, round-robin, ucb1"),
         ("ars-ucb(alpha=1, alpha=2)", "ars-ucb is given 'alpha' twice"),
@@ -80,7 +83,7 @@ def test_required_parameters_are_written_by_place_and_others_by_name():
         ("", "cannot read the spec '': expected a name, a number or a list, got the end"),
         ("__import__('os')", "cannot read the spec \"__import__('os')\": expected a name, a number or a list, got '_'"),
         ("7", "expected a policy, got '7'; known: ars-ucb, round-robin, ucb1"),
-        ("[" * 1000, f"cannot read the spec '{'[' * 60}...': nested more than 20 deep"),
+        ("[" * 1000, f"cannot read the spec '{'[' * 59}...: nested more than 20 deep"),
     ],
 )  # fmt: skip
 def test_refusals(text, message):
@@ -92,3 +95,15 @@ def test_refusals(text, message):
 def test_a_missing_parameter_shows_how_to_write_it():
     with pytest.raises(ae.SpecError, match=r"interval: missing a required argument: 'b'; write interval\(a, b\)"):
         ae.parse("interval(30)")
+
+
+def test_pickles_hold_parameters_only():
+    spread = ae.Interval(0, 100_000)
+    assert spread.tail(5) > 0.99
+    assert len(pickle.dumps(spread)) < 200
+    assert pickle.loads(pickle.dumps(spread)) == spread
+
+
+def test_numbers_of_any_length_are_read_or_refused():
+    with pytest.raises(ae.ParameterError, match="alpha must be a number above 0, got inf"):
+        ae.parse(f"ars-ucb(alpha={'9' * 5000})")

@@ -23,7 +23,7 @@ from aftereffect.errors import (
 )
 from aftereffect.growth import Exponential, Growth, Power
 from aftereffect.policies import ArsUcb, Policy, RoundRobin, Ucb1
-from aftereffect.rewards import Bernoulli, Reward
+from aftereffect.rewards import Bernoulli, Beta, Constant, Reward, Uniform
 from aftereffect.simulation import PolicyRuns, Study, Trace, simulate
 from aftereffect.spec import parse
 from aftereffect.spreads import (
@@ -32,9 +32,12 @@ from aftereffect.spreads import (
     Interval,
     LinearDecay,
     LinearRise,
+    PerArm,
+    PowerLaw,
     RandomDelay,
     Shape,
     Spread,
+    Spreading,
     UniformDelay,
 )
 
@@ -44,6 +47,8 @@ __all__ = [
     "AftereffectError",
     "ArsUcb",
     "Bernoulli",
+    "Beta",
+    "Constant",
     "Environment",
     "Exponential",
     "Geometric",
@@ -56,19 +61,23 @@ __all__ = [
     "MissingExtraError",
     "OutputError",
     "ParameterError",
+    "PerArm",
     "Policy",
     "PolicyRuns",
     "Power",
+    "PowerLaw",
     "RandomDelay",
     "Reward",
     "RoundRobin",
     "Shape",
     "SpecError",
     "Spread",
+    "Spreading",
     "StochasticBandit",
     "Study",
     "Trace",
     "Ucb1",
+    "Uniform",
     "UniformDelay",
     "parse",
     "simulate",

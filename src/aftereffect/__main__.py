@@ -1,5 +1,5 @@
 """``python -m aftereffect``."""
 
-from aftereffect.cli import main
+from aftereffect.cli import command
 
-raise SystemExit(main())
+command()

@@ -4,7 +4,7 @@ Used by everything that has parameters, so that ``alpha=nan`` is refused with th
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from numbers import Integral, Real
 
 from aftereffect.errors import ParameterError
@@ -13,6 +13,8 @@ from aftereffect.errors import ParameterError
 MOST_SLOTS = 2**53
 #: Tables by lag are kept in memory; this one is 80 MB.
 LONGEST_LAG = 10_000_000
+
+_LONGEST_SHOWN = 60
 
 
 def real(
@@ -27,8 +29,11 @@ def real(
     """A finite number within the given bounds."""
     wanted = _wanted("a number", above, at_least, below, at_most)
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise ParameterError(f"{name} must be {wanted}, got {value!r}")
-    number = float(value)
+        raise ParameterError(f"{name} must be {wanted}, got {shown(value)}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     fits = (
         math.isfinite(number)
         and (above is None or number > above)
@@ -45,12 +50,12 @@ def whole(name: str, value: object, *, at_least: int = 0, at_most: int | None = 
     """A whole number within the given bounds; ``1e5`` is one, ``1.5`` is not."""
     wanted = _wanted("a whole number", None, at_least, None, at_most)
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise ParameterError(f"{name} must be {wanted}, got {value!r}")
+        raise ParameterError(f"{name} must be {wanted}, got {shown(value)}")
     if not isinstance(value, Integral) and not float(value).is_integer():
         raise ParameterError(f"{name} must be {wanted}, got {float(value):g}")
     number = int(value if isinstance(value, Integral) else float(value))
     if number < at_least or (at_most is not None and number > at_most):
-        raise ParameterError(f"{name} must be {wanted}, got {number}")
+        raise ParameterError(f"{name} must be {wanted}, got {shown(number)}")
     return number
 
 
@@ -61,9 +66,12 @@ def lag(name: str, value: object, *, at_least: int = 0) -> int:
 
 def sequence(name: str, values: object) -> Sequence[object]:
     """Several values, as a sequence; a string is not one."""
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise ParameterError(f"{name} must be a list of numbers, got {values!r}")
-    return tuple(values)
+    try:
+        if isinstance(values, (str, bytes, Mapping, Set)) or not isinstance(values, Iterable):
+            raise TypeError
+        return tuple(values)
+    except TypeError:  # also an array without dimensions
+        raise ParameterError(f"{name} must be a list, got {shown(values)}") from None
 
 
 def arm_means(values: object) -> tuple[float, ...]:
@@ -84,6 +92,15 @@ def shares(name: str, values: object) -> tuple[float, ...]:
     if abs(total - 1) > 1e-9:
         raise ParameterError(f"{name} must sum to 1, got a sum of {total:.12g}: divide each by it")
     return weights
+
+
+def shown(value: object) -> str:
+    """A value for a message, cut where it is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python does not print integers of thousands of digits
+        return "a number of thousands of digits"
+    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "..."
 
 
 def _wanted(kind: str, above: float | None, at_least: float | None, below: float | None, at_most: float | None) -> str:

@@ -48,8 +48,12 @@ class Growth(Spec, ABC):
 
 
 def power_slots(params: Vector, k: int) -> int:
-    """``ceil(k^p)``, and never more than a run can last."""
-    return int(min(math.ceil(math.pow(k, params[0])), 2.0**53))
+    """``ceil(k^p)``, but never more than a run can last; what is whole but for rounding counts as whole."""
+    if params[0] * math.log(k) >= 53 * math.log(2.0):
+        return 2**53
+    power = math.pow(k, params[0])
+    nearest = math.floor(power + 0.5)
+    return nearest if abs(power - nearest) <= 1e-12 * power else math.ceil(power)
 
 
 @register

@@ -3,26 +3,31 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from aftereffect.checks import real
 from aftereffect.kernels import Vector
 from aftereffect.spec import Spec, register
 
-DrawOne: TypeAlias = Callable[[float, np.random.Generator], float]
-DrawSum: TypeAlias = Callable[[int, float, np.random.Generator], float]
+DrawOne: TypeAlias = Callable[[Vector, float, np.random.Generator], float]
+DrawSum: TypeAlias = Callable[[Vector, int, float, np.random.Generator], float]
 
 
 class RewardKernels(NamedTuple):
-    """One pull's reward, ``one(mean, rng)``, and the sum of n independent ones, ``many(n, mean, rng)``."""
+    """One pull's reward, ``one(params, mean, rng)``, and the sum of n independent ones, ``many(params, n, mean, rng)``.
+
+    A mean of 0 must give 0: that is how an arm with another spread rests.
+    """
 
     one: DrawOne
     many: DrawSum
 
 
 class Reward(Spec, ABC):
-    """A law of one pull's whole reward, on [0, 1]."""
+    """A law of one pull's whole reward, on [0, 1], given by its mean."""
 
     kind = "reward law"
 
@@ -34,16 +39,20 @@ class Reward(Spec, ABC):
     def variance(self, means: Vector) -> Vector:
         """The variance of one reward, mean by mean."""
 
+    def params(self) -> Vector:
+        """What the kernels read."""
+        return np.zeros(1)
 
-def bernoulli_one(mean: float, rng: np.random.Generator) -> float:
+
+def bernoulli_one(params: Vector, mean: float, rng: np.random.Generator) -> float:
     """1 with probability `mean`, else 0."""
     return 1.0 if rng.random() < mean else 0.0
 
 
-def bernoulli_many(n: int, mean: float, rng: np.random.Generator) -> float:
+def bernoulli_many(params: Vector, n: int, mean: float, rng: np.random.Generator) -> float:
     """The number of ones among n, in one draw: this is what makes long rounds cheap."""
     if n == 1:
-        return bernoulli_one(mean, rng)
+        return bernoulli_one(params, mean, rng)
     if n <= 0:
         return 0.0
     return float(rng.binomial(n, mean))
@@ -59,3 +68,91 @@ class Bernoulli(Reward):
 
     def variance(self, means: Vector) -> Vector:
         return means * (1 - means)
+
+
+def constant_one(params: Vector, mean: float, rng: np.random.Generator) -> float:
+    """The mean."""
+    return mean
+
+
+def constant_many(params: Vector, n: int, mean: float, rng: np.random.Generator) -> float:
+    """The mean, n times."""
+    return n * mean
+
+
+@register
+@dataclass(frozen=True)
+class Constant(Reward):
+    """Always the mean: no noise but the order of plays."""
+
+    def kernels(self) -> RewardKernels:
+        return RewardKernels(constant_one, constant_many)
+
+    def variance(self, means: Vector) -> Vector:
+        return np.zeros_like(means)
+
+
+@cache
+def one_by_one(one: DrawOne) -> DrawSum:
+    """The sum of n draws, where no law of the sum can be drawn at once: costs n draws, and is exact."""
+
+    def many(params: Vector, n: int, mean: float, rng: np.random.Generator) -> float:
+        total = 0.0
+        for _ in range(n):
+            total += one(params, mean, rng)
+        return total
+
+    return many
+
+
+def uniform_one(params: Vector, mean: float, rng: np.random.Generator) -> float:
+    """Uniform on the widest interval within [0, 1] that has the mean in its middle."""
+    return mean + min(mean, 1.0 - mean) * (2.0 * rng.random() - 1.0)
+
+
+@register
+@dataclass(frozen=True)
+class Uniform(Reward):
+    """Uniform on [mean - h, mean + h] with h as large as [0, 1] allows."""
+
+    def kernels(self) -> RewardKernels:
+        return RewardKernels(uniform_one, one_by_one(uniform_one))
+
+    def variance(self, means: Vector) -> Vector:
+        variance: Vector = np.minimum(means, 1 - means) ** 2 / 3
+        return variance
+
+
+def beta_one(params: Vector, mean: float, rng: np.random.Generator) -> float:
+    """``params`` holds the concentration."""
+    if mean <= 0.0 or mean >= 1.0:
+        return mean
+    drawn: float = rng.beta(params[0] * mean, params[0] * (1.0 - mean))
+    return drawn
+
+
+@register
+@dataclass(frozen=True)
+class Beta(Reward):
+    """Beta(c mean, c (1 - mean)): the larger the concentration c, the closer to the mean.
+
+    Parameters
+    ----------
+    concentration
+        Above 0; the variance is mean (1 - mean) / (c + 1).
+    """
+
+    concentration: float
+
+    def __post_init__(self) -> None:
+        self._set(concentration=real("concentration", self.concentration, above=0))
+
+    def kernels(self) -> RewardKernels:
+        return RewardKernels(beta_one, one_by_one(beta_one))
+
+    def variance(self, means: Vector) -> Vector:
+        variance: Vector = means * (1 - means) / (self.concentration + 1)
+        return variance
+
+    def params(self) -> Vector:
+        return np.array([self.concentration])

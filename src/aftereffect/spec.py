@@ -16,8 +16,9 @@ import inspect
 import re
 from collections.abc import Iterable
 from dataclasses import MISSING, fields
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast, get_type_hints
 
+from aftereffect.checks import shown
 from aftereffect.errors import ParameterError, SpecError
 
 _REGISTRY: dict[str, type["Spec"]] = {}
@@ -26,8 +27,7 @@ _TOKEN = re.compile(
     r"|(?P<word>[A-Za-z][\w-]*)|(?P<mark>[()\[\],=]))"
 )
 _CONSTANTS = {"true": True, "false": False, "none": None}
-_DEEPEST = 20
-_LONGEST_QUOTE = 60
+_DEEPEST, _LONGEST_WHOLE = 20, 400
 
 S = TypeVar("S", bound="Spec")
 
@@ -46,6 +46,10 @@ class Spec:
         ]
         return f"{name_of(type(self))}({', '.join(written)})" if written else name_of(type(self))
 
+    def __getstate__(self) -> dict[str, object]:
+        """The parameters alone; tables that were computed from them are computed again."""
+        return {field.name: getattr(self, field.name) for field in fields(cast(Any, self))}
+
     def _set(self, **cleaned: object) -> None:
         """Store checked parameters; only for use in ``__post_init__`` of a frozen dataclass."""
         for name, value in cleaned.items():
@@ -55,8 +59,11 @@ class Spec:
 def register(cls: type[S]) -> type[S]:
     """Make a `Spec` dataclass known by name. A class decorator."""
     name = name_of(cls)
-    if _REGISTRY.get(name, cls).__qualname__ != cls.__qualname__:
-        raise SpecError(f"the name {name!r} is taken by {_REGISTRY[name].__qualname__}")
+    if "__dataclass_fields__" not in vars(cls):
+        raise SpecError(f"{cls.__qualname__} must be a dataclass: put @register above @dataclass(frozen=True)")
+    taken = _REGISTRY.get(name, cls)
+    if (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):  # equal when its module is reloaded
+        raise SpecError(f"the name {name!r} is taken by {taken.__module__}.{taken.__qualname__}")
     _REGISTRY[name] = cls
     return cls
 
@@ -101,17 +108,19 @@ def parse(text: str, kind: type[S] = Spec) -> S:  # type: ignore[assignment]  # 
     ParameterError
         If a parameter is outside what is allowed.
     """
+    if not isinstance(text, str):
+        raise SpecError(f"expected the spec string of {_a(kind.kind)}, got {shown(text)}")
     value = _Reader(text, kind).read()
     if isinstance(value, str):
         _unknown(value, kind)
-    return _of_kind(value, kind, text)
+    return _of_kind(value, kind, shown(text))
 
 
 def as_spec(value: object, kind: type[S]) -> S:
     """The value itself if it is of that kind, or what its spec string says."""
     if isinstance(value, str):
         return parse(value, kind)
-    return _of_kind(value, kind, repr(value))
+    return _of_kind(value, kind, shown(value))
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -123,8 +132,8 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 def _of_kind(value: object, kind: type[S], given: str) -> S:
     if not isinstance(value, kind):
-        what = f"the {value.kind} {name_of(type(value))!r}" if isinstance(value, Spec) else _quoted(given)
-        raise SpecError(f"expected a {kind.kind}, got {what}; known: {', '.join(map(name_of, registered(kind)))}")
+        what = f"the {value.kind} {name_of(type(value))!r}" if isinstance(value, Spec) else given
+        raise SpecError(f"expected {_a(kind.kind)}, got {what}; known: {', '.join(map(name_of, registered(kind)))}")
     return value
 
 
@@ -132,8 +141,8 @@ def _unknown(name: str, kind: type[Spec]) -> NoReturn:
     raise SpecError(f"unknown {kind.kind} {name!r}: {nearest(name, map(name_of, registered(kind)))}")
 
 
-def _quoted(text: str) -> str:
-    return repr(text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "...")
+def _a(noun: str) -> str:
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
 
 
 class _Reader:
@@ -164,7 +173,7 @@ class _Reader:
 
     def _fail(self, expected: str) -> NoReturn:
         came = repr(self.token) if self.token else "the end"
-        raise SpecError(f"cannot read the spec {_quoted(self.text)}: expected {expected}, got {came}")
+        raise SpecError(f"cannot read the spec {shown(self.text)}: expected {expected}, got {came}")
 
     def _take(self, mark: str) -> bool:
         if self.token_type == "mark" and self.token == mark:
@@ -174,11 +183,12 @@ class _Reader:
 
     def _value(self, kind: type[Spec], depth: int) -> object:
         if depth > _DEEPEST:
-            raise SpecError(f"cannot read the spec {_quoted(self.text)}: nested more than {_DEEPEST} deep")
+            raise SpecError(f"cannot read the spec {shown(self.text)}: nested more than {_DEEPEST} deep")
         token = self.token
         if self.token_type == "number":
             self._advance()
-            return int(token) if re.fullmatch(r"[+-]?\d+", token) else float(token)
+            short_whole = len(token) < _LONGEST_WHOLE and re.fullmatch(r"[+-]?\d+", token)
+            return int(token) if short_whole else float(token)
         if self._take("["):
             return tuple(self._several("]", lambda: self._value(Spec, depth + 1)))
         if self.token_type == "word":
@@ -221,11 +231,12 @@ class _Reader:
                 raise SpecError(f"{name_of(cls)} is given {name!r} twice")
             self._advance()
             self._take("=")
-            names[name] = self._value(Spec, depth + 1)
+            names[name] = self._value(_kind_of(cls, name), depth + 1)
         elif names:
             self._fail("a parameter by name, as one before it is")
         else:
-            places.append(self._value(Spec, depth + 1))
+            kind = _kind_of(cls, known[len(places)]) if len(places) < len(known) else Spec
+            places.append(self._value(kind, depth + 1))
 
 
 def _built(cls: type[Spec], places: list[object], names: dict[str, object]) -> Spec:
@@ -237,6 +248,12 @@ def _built(cls: type[Spec], places: list[object], names: dict[str, object]) -> S
         return cls(*places, **names)
     except ParameterError as error:
         raise ParameterError(f"{name_of(cls)}: {error}") from None
+
+
+def _kind_of(cls: type[Spec], parameter: str) -> type[Spec]:
+    """What a parameter must be, so that a typing error in it is answered with the right names."""
+    declared = get_type_hints(cls)[parameter]
+    return declared if isinstance(declared, type) and issubclass(declared, Spec) else Spec
 
 
 def _required(field: Any) -> bool:

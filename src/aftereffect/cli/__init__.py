@@ -1,5 +1,5 @@
 """The command line: ``aftereffect``, or ``python -m aftereffect``."""
 
-from aftereffect.cli.main import main
+from aftereffect.cli.main import command, main
 
-__all__ = ["main"]
+__all__ = ["command", "main"]

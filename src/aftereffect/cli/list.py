@@ -9,7 +9,7 @@ from aftereffect.paper import FIGURES
 from aftereffect.policies import Policy
 from aftereffect.rewards import Reward
 from aftereffect.spec import Spec, registered, summary, usage
-from aftereffect.spreads import Spread
+from aftereffect.spreads import Spreading
 
 Kind = Literal["policies", "spreads", "growths", "rewards", "environments", "figures"]
 Rows = list[tuple[str, str]]
@@ -25,7 +25,7 @@ def _figures() -> Rows:
 
 LISTS: dict[Kind, Callable[[], Rows]] = {
     "policies": _specs(Policy),
-    "spreads": _specs(Spread),
+    "spreads": _specs(Spreading),
     "growths": _specs(Growth),
     "rewards": _specs(Reward),
     "environments": _specs(Environment),

@@ -37,9 +37,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         line = " ".join(str(error).split())
         print(f"aftereffect: {line}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("aftereffect: stopped", file=sys.stderr)
-        return 130
     except BrokenPipeError:  # `aftereffect ... | head`: the reader has what it wants
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def command() -> None:
+    """The program. An interrupt ends it at once: compiled batches cannot be stopped, and nothing of theirs is needed."""
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("aftereffect: stopped", file=sys.stderr, flush=True)
+        os._exit(130)

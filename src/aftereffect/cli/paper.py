@@ -46,7 +46,7 @@ def paper(
     unknown = [number for number in figure or () if number not in FIGURES]
     if unknown:
         raise ParameterError(f"there is no figure {unknown[0]:g}; known: {', '.join(map(str, FIGURES))}")
-    chosen = [FIGURES[int(number)] for number in figure or FIGURES]
+    chosen = [FIGURES[int(number)] for number in dict.fromkeys(figure or FIGURES)]
     default_horizon, default_replications = QUICK_SIZE if quick else DEFAULT_SIZE
     slots = default_horizon if horizon is None else horizon
     runs = default_replications if replications is None else whole("replications", replications, at_least=1)

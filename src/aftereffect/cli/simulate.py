@@ -22,11 +22,11 @@ from aftereffect.simulation import simulate as run_study
 from aftereffect.simulation.checkpoints import DEFAULT_COUNT
 from aftereffect.simulation.plotting import SUFFIXES as PICTURES
 from aftereffect.simulation.plotting import save_picture
+from aftereffect.simulation.tables import SUFFIXES as TABLES
 from aftereffect.spec import parse
-from aftereffect.spreads import Spread
+from aftereffect.spreads import Spreading
 
 Format = Literal["table", "json", "csv"]
-TABLES = (".parquet",)
 
 
 def simulate(
@@ -78,7 +78,7 @@ def simulate(
     plot
         A .png, .svg or .pdf file for a picture of the regret curves (needs the extra "plot").
     """
-    environment = StochasticBandit(means, parse(spread, Spread), parse(reward, Reward))
+    environment = StochasticBandit(means, parse(spread, Spreading), parse(reward, Reward))
     players = [parse(text, Policy) for text in policy]
     if out is not None:
         require("polars")
@@ -99,11 +99,11 @@ def simulate(
             jobs=jobs,
             progress=progress,
         )
+    FORMATS[format](study)  # first, so that nothing is lost if a disk is full
     if out is not None:
         study.save(out)
     if plot is not None:
         save_picture(study, plot)
-    FORMATS[format](study)
 
 
 def _print_table(study: Study) -> None:

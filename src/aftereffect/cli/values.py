@@ -23,6 +23,8 @@ def _one(type_: Any, tokens: Sequence[Token]) -> int | float:
 
 
 def _several(type_: Any, tokens: Sequence[Token]) -> tuple[int | float, ...]:
+    if len(tokens) > 1:
+        raise ParameterError(f"a list of numbers is given once, with commas: {','.join(token.value for token in tokens)}")
     return tuple(_number(part) for part in tokens[0].value.split(","))
 
 
@@ -30,5 +32,6 @@ SpecText: TypeAlias = Annotated[str, Parameter(metavar="SPEC")]
 #: Whether it is whole and within bounds is checked where it is used, with the same words as in Python.
 Number: TypeAlias = Annotated[int, Parameter(converter=_one, n_tokens=1, allow_leading_hyphen=True, metavar="NUMBER")]
 Numbers: TypeAlias = Annotated[
-    tuple[float, ...], Parameter(converter=_several, n_tokens=1, allow_leading_hyphen=True, negative=(), metavar="NUMBER,...")
+    tuple[float, ...],
+    Parameter(converter=_several, n_tokens=1, allow_leading_hyphen=True, negative=(), json_list=False, metavar="NUMBER,..."),
 ]

@@ -1,13 +1,16 @@
 """What every environment offers to a driver."""
 
 from abc import ABC, abstractmethod
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
-from aftereffect.kernels import Collect, Engine, Vector
+from aftereffect.kernels import Engine
 from aftereffect.spec import Spec
 
 EngineName: TypeAlias = Literal["roundwise", "slotwise"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
+
+#: The last rows of a tracer's memory, with one column per slot.
+RECORD = ARM, OBSERVED, GENERATED = range(-3, 0)
 
 
 class Environment(Spec, ABC):
@@ -30,12 +33,4 @@ class Environment(Spec, ABC):
 
     @abstractmethod
     def tracer(self, horizon: int) -> Engine:
-        """The slotwise engine, keeping a record of every slot; see `aftereffect.environments.slotwise`."""
-
-
-class Recipe(NamedTuple):
-    """How one spread's totals are drawn: the kernel, the table of the spread that it reads, the shape of its memory."""
-
-    collect: Collect
-    law: Vector
-    memory: tuple[int, int]
+        """The slotwise engine, with a record of every slot in the last rows of its memory: ARM, OBSERVED, GENERATED."""

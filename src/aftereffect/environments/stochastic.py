@@ -1,32 +1,18 @@
 """The stochastic bandit with delayed, composite, anonymous rewards."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
 from aftereffect.checks import arm_means
 from aftereffect.environments import roundwise, slotwise
-from aftereffect.environments.base import EngineName, Environment, Recipe
-from aftereffect.kernels import Engine, Vector, WorldKernels
-from aftereffect.rewards import Bernoulli, Reward, RewardKernels
+from aftereffect.environments.base import RECORD, EngineName, Environment
+from aftereffect.environments.world import StochasticWorld, arranged
+from aftereffect.kernels import Collect, Engine, Matrix, Slots, Vector, WorldKernels
+from aftereffect.rewards import Bernoulli, Reward
 from aftereffect.spec import as_spec, register
-from aftereffect.spreads import Immediate, Spread
-
-RECIPES: Mapping[EngineName, Callable[[Spread, RewardKernels, int], Recipe]] = {
-    "roundwise": roundwise.recipe,
-    "slotwise": slotwise.recipe,
-}
-
-
-class StochasticWorld(NamedTuple):
-    """The arrays that the kernels read: by arm, by arm, and whatever the spread's recipe wants."""
-
-    means: Vector
-    gaps: Vector
-    law: Vector
+from aftereffect.spreads import Immediate, Spread, Spreading
 
 
 def pseudo_regret(world: StochasticWorld, t: int, arm: int, slots: int) -> float:
@@ -48,7 +34,7 @@ class StochasticBandit(Environment):
     means
         The expected reward of one pull of each arm, in [0, 1]; at least two arms.
     spread
-        How a reward lands in later slots: a spread or its spec string.
+        How a reward lands in later slots: a spread, or `PerArm` with one for each arm, or a spec string.
     reward
         The law of one pull's whole reward.
 
@@ -60,15 +46,16 @@ class StochasticBandit(Environment):
     """
 
     means: tuple[float, ...]
-    spread: Spread = Immediate()
+    spread: Spreading = Immediate()
     reward: Reward = Bernoulli()
 
     def __post_init__(self) -> None:
         self._set(
             means=arm_means(self.means),
-            spread=as_spec(self.spread, Spread),
+            spread=as_spec(self.spread, Spreading),
             reward=as_spec(self.reward, Reward),
         )
+        self.spread.by_arm(self.arms)  # refuses a wrong number of spreads
 
     @property
     def arms(self) -> int:
@@ -79,15 +66,34 @@ class StochasticBandit(Environment):
         """What one pull of each arm loses against the best."""
         means = np.array(self.means)
         gaps: Vector = means.max() - means
+        gaps.setflags(write=False)
         return gaps
 
+    @cached_property
+    def spreads(self) -> tuple[Spread, ...]:
+        """The spread of each arm."""
+        return self.spread.by_arm(self.arms)
+
     def engine(self, name: EngineName, horizon: int) -> Engine:
-        return self._engine(RECIPES[name], horizon)
+        return {"roundwise": self._roundwise, "slotwise": self._slotwise}[name](horizon)
 
     def tracer(self, horizon: int) -> Engine:
-        return self._engine(slotwise.tracer, horizon)
+        literal = self._slotwise(horizon)
+        rows, columns = literal.memory
+        collect = slotwise.traced(literal.kernels.collect)
+        memory = (rows + len(RECORD), max(columns, horizon))
+        return literal._replace(kernels=WorldKernels(collect, pseudo_regret), memory=memory)
 
-    def _engine(self, recipe: Callable[[Spread, RewardKernels, int], Recipe], horizon: int) -> Engine:
-        collect, law, memory = recipe(self.spread, self.reward.kernels(), horizon)
-        world = StochasticWorld(np.array(self.means), self.gaps, law)
+    def _roundwise(self, horizon: int) -> Engine:
+        by_arm = [roundwise.recipe(spread, self.reward.kernels(), horizon) for spread in self.spreads]
+        rows, laws, groups, memory = arranged(by_arm)
+        return self._engine(roundwise.collected(groups), rows, laws, (len(laws), memory))
+
+    def _slotwise(self, horizon: int) -> Engine:
+        rows, laws, groups, memory = arranged([slotwise.recipe(spread, horizon) for spread in self.spreads])
+        collect = slotwise.literal(self.reward.kernels().one, slotwise.landed(groups))
+        return self._engine(collect, rows, laws, (len(slotwise.ROWS), memory))
+
+    def _engine(self, collect: Collect, rows: Slots, laws: Matrix, memory: tuple[int, int]) -> Engine:
+        world = StochasticWorld(np.array(self.means), self.gaps.copy(), self.reward.params(), rows, laws)
         return Engine(WorldKernels(collect, pseudo_regret), world, memory)

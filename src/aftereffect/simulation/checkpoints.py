@@ -8,7 +8,7 @@ import numpy as np
 from aftereffect.checks import sequence, whole
 from aftereffect.errors import ParameterError
 
-DEFAULT_COUNT = 50
+DEFAULT_COUNT, MOST_COUNT = 50, 10_000
 
 
 def checkpoints_for(horizon: int, wanted: int | Iterable[int]) -> tuple[int, ...]:
@@ -22,7 +22,7 @@ def checkpoints_for(horizon: int, wanted: int | Iterable[int]) -> tuple[int, ...
         if not given or given[-1] != horizon or any(a >= b for a, b in pairwise(given)):
             raise ParameterError(f"checkpoints must increase and end with the horizon {horizon}, got {list(given)}")
         return given
-    count = whole("checkpoints", wanted, at_least=1)
+    count = whole("checkpoints", wanted, at_least=1, at_most=MOST_COUNT)
     if count >= horizon:
         return tuple(range(1, horizon + 1))
     return tuple(sorted({round(slot) for slot in np.geomspace(horizon, 1, count)}))

@@ -67,7 +67,7 @@ def driver(policy: PolicyKernels, environment: WorldKernels) -> Play:
         lost = 0.0
         while t < horizon:
             arm, planned, window = decide(arms, own, params, t, policy_rng)
-            if arm < 0 or arm >= plays.shape[0] or planned < 1 or window < 0 or window > planned:
+            if not (0 <= arm < plays.shape[0] and planned >= 1 and 0 <= window <= planned):
                 # Compiled code does not check indices: what a faulty kernel wrote elsewhere would not be noticed.
                 raise ValueError("decide must return an arm from 0 on, at least one slot, and a window within the slots")
             slots = min(planned, horizon - t)

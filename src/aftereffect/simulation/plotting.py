@@ -43,7 +43,8 @@ def plot_regret(study: "Study", ax: "matplotlib.axes.Axes | None" = None) -> "ma
         if runs.sem is not None:
             ax.fill_between(slots, runs.mean - 1.96 * runs.sem, runs.mean + 1.96 * runs.sem, color=colour, alpha=0.18, lw=0)
     ax.set_xscale("log")
-    ax.set_xlim(slots[0], slots[-1])
+    if len(slots) > 1:
+        ax.set_xlim(slots[0], slots[-1])
     ax.set_ylim(bottom=0)
     ax.set_xlabel("slots played")
     ax.set_ylabel("pseudo-regret (generated reward lost)")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aftereffect.environments import EngineName, Environment
-from aftereffect.kernels import Engine, Matrix, PolicyKernels, Slots
+from aftereffect.kernels import Engine, Matrix, PolicyKernels, Slots, Vector
 from aftereffect.policies import Policy
 from aftereffect.simulation.driver import BATCH, Replay, batch, driver
 
@@ -65,13 +65,29 @@ class Played(NamedTuple):
     memory: Matrix
 
 
+class Ready(NamedTuple):
+    """All that the batches of a task share: the driver, the engine, and the policy's parameters."""
+
+    replay: Replay
+    engine: Engine
+    params: Vector
+
+
+def ready(task: Task, build: Builder = machine_code, engine: Engine | None = None) -> Ready:
+    """Make a task ready to be played, on the engine that it names or on another."""
+    chosen = engine or task.environment.engine(task.engine, task.horizon)
+    params = task.policy.params(task.environment.arms, task.horizon)
+    return Ready(build(task.policy.kernels(), chosen), chosen, params)
+
+
 def run(task: Task, build: Builder = machine_code) -> Outcome:
-    """Run a task."""
-    return play(task, task.environment.engine(task.engine, task.horizon), build).outcome
+    """Run a task of at most one batch."""
+    return play(task, ready(task, build)).outcome
 
 
-def play(task: Task, engine: Engine, build: Builder = machine_code) -> Played:
-    """Run a task, at most a batch, in one call of the driver on an engine made ready for it."""
+def play(task: Task, prepared: Ready) -> Played:
+    """Play the replications of a task, at most a batch, in one call of the driver."""
+    replay, engine, params = prepared
     arms, count = task.environment.arms, len(task.replications)
     initial = task.policy.initial(arms)
     played = Played(
@@ -81,10 +97,10 @@ def play(task: Task, engine: Engine, build: Builder = machine_code) -> Played:
         np.zeros(engine.memory),
     )
     policy_rngs, world_rngs = zip(*(streams(task.seed, r) for r in task.replications), strict=True)
-    build(task.policy.kernels(), engine)(
+    replay(
         played.arms,
         played.own,
-        task.policy.params(arms, task.horizon),
+        params,
         played.memory,
         engine.world,
         task.horizon,

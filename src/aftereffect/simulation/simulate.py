@@ -15,13 +15,15 @@ from aftereffect.errors import ParameterError
 from aftereffect.policies import Policy
 from aftereffect.simulation.checkpoints import DEFAULT_COUNT, checkpoints_for
 from aftereffect.simulation.driver import BATCH
-from aftereffect.simulation.replications import Outcome, Task, machine_code, run
+from aftereffect.simulation.replications import Outcome, Task, play, ready
 from aftereffect.simulation.study import PolicyRuns, Study
 from aftereffect.spec import as_spec, nearest
 
 #: Small enough for any integer column and for JSON readers that keep numbers as doubles.
 _DRAWN_SEED_BITS = 53
 _LARGEST_SEED = 2**63 - 1
+#: A curve is kept of each.
+MOST_REPLICATIONS = 10_000_000
 
 
 def simulate(
@@ -39,8 +41,7 @@ def simulate(
     """Play each policy many times in an environment and note its regret.
 
     The result depends on the seed and nothing else: not on the number of jobs, nor on which other policies or how many
-    further replications run along. Policies share the random numbers of a replication, so that their difference is less
-    noisy than either.
+    further replications run along.
 
     Parameters
     ----------
@@ -83,47 +84,48 @@ def simulate(
     slots = whole("horizon", horizon, at_least=1, at_most=MOST_SLOTS)
     if slots < world.arms:
         raise ParameterError(f"horizon must be at least the number of arms, {world.arms}, got {slots}")
-    count = whole("replications", replications, at_least=1)
+    count = whole("replications", replications, at_least=1, at_most=MOST_REPLICATIONS)
     entropy = secrets.randbits(_DRAWN_SEED_BITS) if seed is None else whole("seed", seed, at_most=_LARGEST_SEED)
     threads = _cores() if jobs is None else whole("jobs", jobs, at_least=1)
     marks = checkpoints_for(slots, checkpoints)
-    for player in players:
+    for player in players.values():
         player.params(world.arms, slots)  # refuses what cannot run, before anything runs
 
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            runs = tuple(
-                _runs(Task(player, world, engine, slots, marks, entropy, range(count)), pool, threads, progress)
-                for player in players
-            )
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    pool = ThreadPoolExecutor(min(threads, count))
+    try:
+        runs = tuple(
+            _runs(label, Task(player, world, engine, slots, marks, entropy, range(count)), pool, threads, progress)
+            for label, player in players.items()
+        )
+    finally:  # without waiting: after an interrupt, batches under way end by themselves
+        pool.shutdown(wait=False, cancel_futures=True)
     return Study(world, engine, slots, marks, entropy, runs)
 
 
-def _players(policies: Policy | str | Iterable[Policy | str]) -> list[Policy]:
-    several = [policies] if isinstance(policies, (Policy, str)) else list(policies)
-    players = [as_spec(policy, Policy) for policy in several]
+def _players(policies: Policy | str | Iterable[Policy | str]) -> dict[str, Policy]:
+    """Policies by label; different ones that look alike (two callables named <lambda>) are numbered."""
+    several = policies if isinstance(policies, Iterable) and not isinstance(policies, str) else [policies]
+    players: dict[str, Policy] = {}
+    for policy in (as_spec(each, Policy) for each in several):
+        if policy in players.values():
+            raise ParameterError(f"each policy must be given once, but {policy} is given again")
+        alike = sum(str(policy) == str(other) for other in players.values())
+        players[f"{policy} #{alike + 1}" if alike else str(policy)] = policy
     if not players:
         raise ParameterError("at least one policy is needed, got none")
-    labels = [str(player) for player in players]
-    for label in labels:
-        if labels.count(label) > 1:
-            raise ParameterError(f"each policy must be given once, but {label} is given {labels.count(label)} times")
     return players
 
 
-def _runs(task: Task, pool: ThreadPoolExecutor, threads: int, progress: Callable[[int], None] | None) -> PolicyRuns:
-    machine_code(task.policy.kernels(), task.environment.engine(task.engine, task.horizon))  # compiled before the clock starts
+def _runs(label: str, task: Task, pool: ThreadPoolExecutor, threads: int, progress: Callable[[int], None] | None) -> PolicyRuns:
+    prepared = ready(task)
     start = time.perf_counter()
     parts: list[Outcome] = []
-    for part in pool.map(run, _batches(task, threads)):
+    for part in pool.map(lambda batch: play(batch, prepared).outcome, _batches(task, threads)):
         parts.append(part)
         if progress is not None:
             progress(len(part.rounds))
-    whole_outcome = Outcome(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
-    return PolicyRuns(str(task.policy), task.policy, whole_outcome, time.perf_counter() - start)
+    outcome = Outcome(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+    return PolicyRuns(label, task.policy, outcome, time.perf_counter() - start)
 
 
 def _batches(task: Task, threads: int) -> Iterator[Task]:

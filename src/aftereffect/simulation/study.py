@@ -2,14 +2,16 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
 from aftereffect.checks import whole
 from aftereffect.environments import EngineName, Environment
-from aftereffect.errors import ParameterError
+from aftereffect.errors import ParameterError, SpecError
 from aftereffect.kernels import Matrix, Slots, Vector
 from aftereffect.policies import Policy
 from aftereffect.simulation.replications import Outcome
@@ -32,7 +34,7 @@ class Summary(TypedDict):
     seed: int
     checkpoints: list[int]
     regret_mean: list[float]
-    regret_sem: list[float] | None
+    regret_sem: list[float] | list[None]
     regret_p95: list[float]
     pulls_mean: list[float]
     rounds_mean: float
@@ -121,15 +123,16 @@ class Study:
         return len(self.runs)
 
     def __getitem__(self, policy: Policy | str | int) -> PolicyRuns:
-        if isinstance(policy, int):
-            return self.runs[policy]
+        if isinstance(policy, Integral):
+            return self.runs[int(policy)]
         labels = [runs.label for runs in self.runs]
-        label = str(policy)
-        if label not in labels:
-            label = str(parse(label, Policy)) if isinstance(policy, str) else label
-        if label not in labels:
-            raise ParameterError(f"no policy {label!r} in this study: {nearest(label, labels)}")
-        return self.runs[labels.index(label)]
+        wanted = str(policy)
+        if wanted not in labels:
+            with suppress(SpecError, ParameterError):  # then it is no spec string either
+                wanted = str(parse(wanted, Policy))
+        if wanted not in labels:
+            raise ParameterError(f"no policy {wanted!r} in this study: {nearest(wanted, labels)}")
+        return self.runs[labels.index(wanted)]
 
     def __repr__(self) -> str:
         labels = ", ".join(runs.label for runs in self.runs)
@@ -164,7 +167,7 @@ class Study:
                 seed=self.seed,
                 checkpoints=list(self.checkpoints),
                 regret_mean=runs.mean.tolist(),
-                regret_sem=None if runs.sem is None else runs.sem.tolist(),
+                regret_sem=[None] * len(self.checkpoints) if runs.sem is None else runs.sem.tolist(),
                 regret_p95=runs.p95.tolist(),
                 pulls_mean=runs.pulls.mean(axis=0).tolist(),
                 rounds_mean=float(runs.rounds.mean()),

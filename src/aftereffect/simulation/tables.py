@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aftereffect.environments import Environment
-from aftereffect.errors import InputError, SpecError
+from aftereffect.environments import ENGINES, Environment
+from aftereffect.errors import InputError, ParameterError, SpecError
 from aftereffect.extras import imported
 from aftereffect.outputs import replacing, writable
 from aftereffect.policies import Policy
@@ -56,21 +56,32 @@ def save(study: Study, path: str | os.PathLike[str]) -> None:
     """One row per policy and replication. What is the same in all rows is repeated, which Parquet stores once."""
     pl = imported("polars")
     target = writable(path, SUFFIXES)
+    count = study.replications
+    schema = dict.fromkeys(COLUMNS, pl.Int64) | {
+        "policy": pl.String,
+        "environment": pl.String,
+        "engine": pl.String,
+        "seconds": pl.Float64,
+        "pulls": pl.List(pl.Float64),
+        "checkpoints": pl.List(pl.Int64),
+        "regret": pl.List(pl.Float64),
+    }
     frame = pl.concat(
         pl.DataFrame(
             {
-                "policy": [runs.label] * study.replications,
-                "environment": str(study.environment),
-                "engine": study.engine,
-                "horizon": study.horizon,
-                "seed": study.seed,
-                "seconds": runs.seconds,
-                "replication": np.arange(study.replications),
+                "policy": [runs.label] * count,
+                "environment": [str(study.environment)] * count,
+                "engine": [study.engine] * count,
+                "horizon": [study.horizon] * count,
+                "seed": [study.seed] * count,
+                "seconds": [runs.seconds] * count,
+                "replication": range(count),
                 "rounds": runs.rounds,
-                "pulls": list(runs.pulls),
-                "checkpoints": [list(study.checkpoints)] * study.replications,
-                "regret": list(runs.regret),
-            }
+                "pulls": runs.pulls.tolist(),
+                "checkpoints": [list(study.checkpoints)] * count,
+                "regret": runs.regret.tolist(),
+            },
+            schema=schema,
         )
         for runs in study
     )
@@ -92,26 +103,33 @@ def load(path: str | os.PathLike[str]) -> Study:
     if missing or frame.is_empty():
         lacks = f"the columns {', '.join(missing)}" if missing else "any row"
         raise InputError(f"cannot read {source}: not a saved study, it lacks {lacks}")
-    parts = frame.partition_by("policy", maintain_order=True)
     first = frame.row(0, named=True)
-    return Study(
-        parse(first["environment"], Environment),
-        first["engine"],
-        first["horizon"],
-        tuple(first["checkpoints"]),
-        first["seed"],
-        tuple(_runs(part.sort("replication")) for part in parts),
-    )
+    try:
+        environment = parse(first["environment"], Environment)
+        checkpoints = tuple(first["checkpoints"])
+        parts = frame.partition_by("policy", maintain_order=True)
+        runs = tuple(_runs(part.sort("replication"), len(checkpoints), environment.arms) for part in parts)
+        if first["engine"] not in ENGINES or len({len(each.rounds) for each in runs}) > 1:
+            raise ValueError("its rows do not fit together")
+        return Study(environment, first["engine"], first["horizon"], checkpoints, first["seed"], runs)
+    except (SpecError, ValueError, TypeError, IndexError) as error:
+        raise InputError(f"cannot read {source}: not a saved study ({str(error).splitlines()[0]})") from None
 
 
-def _runs(part: Any) -> PolicyRuns:
+def _runs(part: Any, checkpoints: int, arms: int) -> PolicyRuns:
     label: str = part["policy"][0]
-    outcome = Outcome(np.array(part["regret"].to_list()), np.array(part["pulls"].to_list()), part["rounds"].to_numpy())
+    outcome = Outcome(
+        np.array(part["regret"].to_list(), dtype=float).reshape(part.height, checkpoints),
+        np.array(part["pulls"].to_list(), dtype=float).reshape(part.height, arms),
+        part["rounds"].to_numpy(),
+    )
+    if part["replication"].to_list() != list(range(part.height)):
+        raise ValueError(f"replications of {label} are missing or doubled")
     return PolicyRuns(label, _policy(label), outcome, part["seconds"][0])
 
 
 def _policy(label: str) -> Policy | None:
     try:
         return parse(label, Policy)
-    except SpecError:  # a label, not a spec string: the numbers are there all the same
+    except (SpecError, ParameterError):  # a label, not a spec string: the numbers are there all the same
         return None

@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aftereffect.environments import Environment
-from aftereffect.environments.slotwise import ARM, GENERATED, OBSERVED
+from aftereffect.environments import ARM, GENERATED, OBSERVED, Environment
 from aftereffect.errors import ParameterError
 from aftereffect.extras import imported
 from aftereffect.kernels import Slots, Vector
 from aftereffect.policies import Policy
-from aftereffect.simulation.replications import Task, play
+from aftereffect.simulation.replications import Task, play, ready
 
 if TYPE_CHECKING:
     import polars
@@ -46,5 +45,5 @@ def traced(policy: Policy, environment: Environment, horizon: int, seed: int, re
     if horizon > LONGEST:
         raise ParameterError(f"a trace holds every slot: at most {LONGEST:,} of them, got a horizon of {horizon:,}")
     task = Task(policy, environment, "slotwise", horizon, (horizon,), seed, range(replication, replication + 1))
-    memory = play(task, environment.tracer(horizon)).memory
+    memory = play(task, ready(task, engine=environment.tracer(horizon))).memory
     return Trace(memory[ARM, :horizon].astype(np.int64), memory[OBSERVED, :horizon].copy(), memory[GENERATED, :horizon].copy())

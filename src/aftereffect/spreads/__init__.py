@@ -4,15 +4,18 @@ Three families, told apart by base class, and each served by a recipe of its own
 
 - `RandomLag`: the whole reward at one random lag;
 - `FixedShares`: every reward cut into the same shares;
-- spreads without an end, each with its own recursion: `Geometric`.
+- spreads without an end, each with its own recursion: `Geometric`, `PowerLaw`.
 
-A spread that fits a family needs its shares and nothing else; one that does not brings a recipe.
+A spread that fits a family needs its shares and nothing else; one that does not brings a recipe. `PerArm` gives each arm a
+spread of its own.
 """
 
-from aftereffect.spreads.base import FiniteSpread, FixedShares, RandomLag, Spread
+from aftereffect.spreads.base import FiniteSpread, FixedShares, RandomLag, Spread, Spreading
 from aftereffect.spreads.fixed_shares import Interval, LinearDecay, LinearRise, Shape
 from aftereffect.spreads.geometric import Geometric
 from aftereffect.spreads.immediate import Immediate
+from aftereffect.spreads.per_arm import PerArm
+from aftereffect.spreads.power_law import PowerLaw
 from aftereffect.spreads.random_lag import RandomDelay, UniformDelay
 
 __all__ = [
@@ -23,9 +26,12 @@ __all__ = [
     "Interval",
     "LinearDecay",
     "LinearRise",
+    "PerArm",
+    "PowerLaw",
     "RandomDelay",
     "RandomLag",
     "Shape",
     "Spread",
+    "Spreading",
     "UniformDelay",
 ]

@@ -9,21 +9,34 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from aftereffect.kernels import Vector
+from aftereffect.checks import shown
+from aftereffect.errors import ParameterError
+from aftereffect.kernels import Matrix, Vector
 from aftereffect.spec import Spec
 
 Lags: TypeAlias = NDArray[np.int64]
-#: ``draw(table, rng)``: one random lag.
-DrawLag: TypeAlias = Callable[[Vector, np.random.Generator], int]
+#: ``draw(tables, row, rng)``: one random lag, by the table in that row.
+DrawLag: TypeAlias = Callable[[Matrix, int, np.random.Generator], int]
 
 
-class Spread(Spec, ABC):
+class Spreading(Spec, ABC):
+    """How the rewards of an environment's arms land: one spread for all of them, or one for each."""
+
+    kind = "spread"
+
+    @abstractmethod
+    def by_arm(self, arms: int) -> tuple["Spread", ...]:
+        """The spread of each arm."""
+
+
+class Spread(Spreading):
     """How one pull's reward lands: which share of it, expected, at which lag.
 
     Lag 0 is the slot of the pull itself; the lags of the paper start at 1. Shares sum to one.
     """
 
-    kind = "spread"
+    def by_arm(self, arms: int) -> tuple["Spread", ...]:
+        return (self,) * arms
 
     @property
     @abstractmethod
@@ -44,8 +57,8 @@ class Spread(Spec, ABC):
         """The expected share that lands later than each lag; ``tail(-1)`` is 1."""
 
     @abstractmethod
-    def landing(self, rng: np.random.Generator) -> tuple[Lags, Vector]:
-        """Draw how one pull's reward lands: some lags and the share at each."""
+    def landing(self, rng: np.random.Generator, slots: int) -> tuple[Lags, Vector]:
+        """Draw how one pull's reward lands: some lags and the share at each, at least all lags up to `slots`."""
 
 
 class FiniteSpread(Spread):
@@ -85,16 +98,16 @@ class RandomLag(FiniteSpread):
 
     @abstractmethod
     def lag_table(self) -> Vector:
-        """What that function reads."""
+        """What that function reads: the reach, then whatever it needs."""
 
-    def landing(self, rng: np.random.Generator) -> tuple[Lags, Vector]:
-        return np.array([self.lag_kernel()(self.lag_table(), rng)]), np.ones(1)
+    def landing(self, rng: np.random.Generator, slots: int) -> tuple[Lags, Vector]:
+        return np.array([self.lag_kernel()(self.lag_table()[None, :], 0, rng)]), np.ones(1)
 
 
 class FixedShares(FiniteSpread):
     """Every reward is cut into the same shares."""
 
-    def landing(self, rng: np.random.Generator) -> tuple[Lags, Vector]:
+    def landing(self, rng: np.random.Generator, slots: int) -> tuple[Lags, Vector]:
         lags = np.flatnonzero(self.shares)
         return lags, self.shares[lags]
 
@@ -112,8 +125,17 @@ def _falling(shares: Vector) -> Vector:
     return np.where(np.cumsum(shares) - shares == 0, 1.0, sums)
 
 
+def whole_lags(lags: ArrayLike) -> Lags:
+    """Lags as an array of whole numbers."""
+    given = np.asarray(lags)
+    whole = given.astype(np.int64)
+    if not np.array_equal(given, whole):
+        raise ParameterError(f"lags must be whole numbers, got {shown(lags)}")
+    return whole
+
+
 def _looked_up(table: Vector, lags: ArrayLike, before: float) -> Vector:
-    at = np.asarray(lags)
+    at = whole_lags(lags)
     inside = table[np.clip(at, 0, len(table) - 1)]
     found: Vector = np.where(at < 0, before, np.where(at < len(table), inside, 0.0))
     return found

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from aftereffect.checks import real
 from aftereffect.kernels import Vector
 from aftereffect.spec import register
-from aftereffect.spreads.base import Lags, Spread
+from aftereffect.spreads.base import Lags, Spread, whole_lags
 
 
 @register
@@ -47,13 +47,13 @@ class Geometric(Spread):
         return math.ceil(-53 * math.log(2) / math.log(self.gamma))
 
     def share(self, lags: ArrayLike) -> Vector:
-        at = np.asarray(lags)
+        at = whole_lags(lags)
         return np.where(at < 1, 0.0, (1 - self.gamma) * self.gamma ** np.maximum(at - 1, 0))
 
     def tail(self, lags: ArrayLike) -> Vector:
-        at = np.asarray(lags)
+        at = whole_lags(lags)
         return np.where(at < 1, 1.0, self.gamma ** np.maximum(at, 0))
 
-    def landing(self, rng: np.random.Generator) -> tuple[Lags, Vector]:
-        lags = np.arange(1, self.resolution + 1)
+    def landing(self, rng: np.random.Generator, slots: int) -> tuple[Lags, Vector]:
+        lags = np.arange(1, min(self.resolution, slots) + 1)
         return lags, self.share(lags)

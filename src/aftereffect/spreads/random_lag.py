@@ -7,14 +7,14 @@ import numpy as np
 
 from aftereffect.checks import lag, shares
 from aftereffect.errors import ParameterError
-from aftereffect.kernels import Vector
+from aftereffect.kernels import Matrix, Vector
 from aftereffect.spec import register
 from aftereffect.spreads.base import DrawLag, RandomLag, normalised
 
 
-def uniform_lag(table: Vector, rng: np.random.Generator) -> int:
-    """``table`` holds the smallest lag and the number of lags."""
-    return int(table[0]) + int(rng.random() * table[1])
+def uniform_lag(tables: Matrix, row: int, rng: np.random.Generator) -> int:
+    """The table holds the largest lag, the smallest, and their number."""
+    return int(tables[row, 1]) + int(rng.random() * tables[row, 2])
 
 
 @register
@@ -49,16 +49,16 @@ class UniformDelay(RandomLag):
         return uniform_lag
 
     def lag_table(self) -> Vector:
-        return np.array([float(self.a), float(self.b - self.a + 1)])
+        return np.array([self.b, self.a, self.b - self.a + 1], dtype=float)
 
 
-def inverted_lag(table: Vector, rng: np.random.Generator) -> int:
-    """``table`` holds the distribution function: the first lag at which it passes a uniform number."""
+def inverted_lag(tables: Matrix, row: int, rng: np.random.Generator) -> int:
+    """The table holds the largest lag, then the distribution function: the first lag at which it passes a uniform number."""
     u = rng.random()
-    low, high = 0, table.shape[0] - 1
+    low, high = 0, int(tables[row, 0])
     while low < high:
         middle = (low + high) // 2
-        if table[middle] > u:
+        if tables[row, middle + 1] > u:
             high = middle
         else:
             low = middle + 1
@@ -94,4 +94,4 @@ class RandomDelay(RandomLag):
         return inverted_lag
 
     def lag_table(self) -> Vector:
-        return np.cumsum(self.shares)
+        return np.append(self.reach, np.cumsum(self.shares))

@@ -8,7 +8,7 @@ import numpy as np
 
 from aftereffect.environments import ENGINES, Environment
 from aftereffect.policies import Policy
-from aftereffect.simulation.replications import Task, machine_code, plain, play
+from aftereffect.simulation.replications import Task, machine_code, plain, play, ready
 from aftereffect.spec import Spec, parse
 
 
@@ -34,9 +34,8 @@ def check_spec(thing: Spec) -> None:
 def check_compiled(policy: Policy, environment: Environment, horizon: int) -> None:
     """On both engines, compiled and plain runs agree to the last bit, in what is reported and in the state left behind."""
     for name in ENGINES:
-        engine = environment.engine(name, horizon)
         task = Task(policy, environment, name, horizon, (horizon // 2, horizon), 11, range(2))
-        fast, slow = play(task, engine, machine_code), play(task, engine, plain)
+        fast, slow = play(task, ready(task, machine_code)), play(task, ready(task, plain))
         pairs = zip((*fast.outcome, *fast[1:]), (*slow.outcome, *slow[1:]), strict=True)
         require(
             all(np.array_equal(a, b) for a, b in pairs),

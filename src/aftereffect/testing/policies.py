@@ -35,6 +35,7 @@ def check_policy(policy: Policy) -> None:
 
 def _check_arrays(policy: Policy) -> None:
     first, second = policy.initial(_ARMS), policy.initial(_ARMS)
+    require(policy.kernels() == policy.kernels(), "kernels must give the same functions every time: cache what makes them")
     require(first.arms.shape[1] == _ARMS, "initial(arms).arms must have one column per arm")
     for array, again in zip((*first, policy.params(_ARMS, _HORIZON)), (*second, policy.params(_ARMS, _HORIZON)), strict=True):
         require(
@@ -81,6 +82,10 @@ def _played(policy: Policy, state: State, params: Vector, t: int, until: int, rn
     decisions: Decisions = []
     while t < until:
         arm, slots, window = decide(*state, params, t, rng)
+        require(
+            all(isinstance(each, int) for each in (arm, slots, window)),
+            f"decide must return whole numbers, got {(arm, slots, window)}",
+        )
         require(
             0 <= arm < state.arms.shape[1] and slots >= 1 and 0 <= window <= slots,
             f"decide must return an arm from 0 to {state.arms.shape[1] - 1}, at least one slot and a window within the slots, "

@@ -8,7 +8,7 @@ from aftereffect.environments import EngineName, StochasticBandit
 from aftereffect.kernels import Matrix, PolicyKernels, Vector
 from aftereffect.policies import Policy, State
 from aftereffect.simulation.driver import BATCH
-from aftereffect.simulation.replications import Task, play
+from aftereffect.simulation.replications import Task, play, ready
 from aftereffect.spreads import RandomLag
 
 ROUND_FIELDS = 3
@@ -49,11 +49,10 @@ def absorb(arms: Matrix, own: Vector, params: Vector, arm: int, slots: int, tota
 
 def totals(script: Script, environment: StochasticBandit, engine: EngineName, runs: int, seed: int) -> Matrix:
     """The total of each round of a script, by run and round."""
-    horizon = script.slots
-    ready = environment.engine(engine, horizon)
     batches = [range(first, min(first + BATCH, runs)) for first in range(0, runs, BATCH)]
-    tasks = [Task(script, environment, engine, horizon, (horizon,), seed, batch) for batch in batches]
-    return np.concatenate([play(task, ready).own[:, 1:] for task in tasks])
+    tasks = [Task(script, environment, engine, script.slots, (script.slots,), seed, batch) for batch in batches]
+    prepared = ready(tasks[0])
+    return np.concatenate([play(task, prepared).own[:, 1:] for task in tasks])
 
 
 def window_moments(script: Script, environment: StochasticBandit) -> tuple[Vector, Vector]:
@@ -69,9 +68,14 @@ def window_moments(script: Script, environment: StochasticBandit) -> tuple[Vecto
     expected, spreads = [], []
     for end, (_, _, window) in zip(ends, script.rounds, strict=True):
         age = end - np.arange(end + 1)
-        share = environment.spread.tail(age - window) - environment.spread.tail(age)
         mu, var = mean[: end + 1], variance[: end + 1]
-        expected.append((share * mu).sum())
-        each = share * (var + mu**2) - (share * mu) ** 2 if isinstance(environment.spread, RandomLag) else share**2 * var
-        spreads.append(each.sum())
+        total = spread_out = 0.0
+        for spread in set(environment.spreads):
+            own = np.array([each == spread for each in environment.spreads])[arms[: end + 1]]
+            share = np.where(own, spread.tail(age - window) - spread.tail(age), 0.0)
+            total += (share * mu).sum()
+            each = share * (var + mu**2) - (share * mu) ** 2 if isinstance(spread, RandomLag) else share**2 * var
+            spread_out += each.sum()
+        expected.append(total)
+        spreads.append(spread_out)
     return np.array(expected), np.array(spreads)

@@ -1,0 +1,83 @@
+"""Spreads that cut every reward into the same shares.
+
+Remembers a ring over past slots: what each of the last `reach` pulls generated. Table: the reach, then the tail at the lags
+0 .. reach. `Immediate` remembers nothing and needs neither.
+"""
+
+from functools import cache
+
+import numpy as np
+
+from aftereffect.environments.roundwise.recipe import SpreadCollect, recipe
+from aftereffect.environments.world import Recipe
+from aftereffect.kernels import Matrix, Vector
+from aftereffect.kernels import Matrix as Memory
+from aftereffect.rewards import RewardKernels
+from aftereffect.spreads import FixedShares, Immediate
+
+
+@recipe.register
+def _(spread: FixedShares, reward: RewardKernels, horizon: int) -> Recipe[SpreadCollect]:
+    return Recipe(in_shares(reward), np.append(spread.reach, spread.tails), max(spread.reach, 1))
+
+
+@recipe.register
+def _(spread: Immediate, reward: RewardKernels, horizon: int) -> Recipe[SpreadCollect]:
+    return Recipe(at_once(reward), np.zeros(1), 1)
+
+
+@cache
+def in_shares(reward: RewardKernels) -> SpreadCollect:
+    """The kernel for any shares."""
+    one, many = reward
+
+    def collect(
+        memory: Memory,
+        laws: Matrix,
+        row: int,
+        params: Vector,
+        mean: float,
+        t: int,
+        slots: int,
+        window: int,
+        rng: np.random.Generator,
+    ) -> float:
+        reach = int(laws[row, 0])
+        size = max(reach, 1)
+        end = t + slots - 1
+        start = end - window + 1
+        for slot in range(max(t, start - reach), start):
+            memory[row, slot % size] = one(params, mean, rng)
+        total = 0.0
+        for slot in range(max(0, start - reach), start):
+            lands = laws[row, start - slot] - laws[row, min(end - slot, reach) + 1]
+            total += memory[row, slot % size] * lands
+        edge = max(start, end - reach + 1)
+        for slot in range(edge, end + 1):
+            pulled = one(params, mean, rng)
+            memory[row, slot % size] = pulled
+            total += pulled * (1.0 - laws[row, end - slot + 1])
+        return total + many(params, edge - start, mean, rng)
+
+    return collect
+
+
+@cache
+def at_once(reward: RewardKernels) -> SpreadCollect:
+    """The kernel where nothing is ever pending."""
+    _, many = reward
+
+    def collect(
+        memory: Memory,
+        laws: Matrix,
+        row: int,
+        params: Vector,
+        mean: float,
+        t: int,
+        slots: int,
+        window: int,
+        rng: np.random.Generator,
+    ) -> float:
+        return many(params, window, mean, rng)
+
+    return collect

@@ -1,0 +1,44 @@
+"""Reward laws: mean, variance and range, one by one and in sums."""
+
+import numpy as np
+import pytest
+import samples
+
+import aftereffect as ae
+
+DRAWS = 40_000
+
+
+@pytest.mark.parametrize("reward", samples.REWARDS, ids=str)
+@pytest.mark.parametrize("mean", [0, 0.05, 0.5, 0.7, 1])
+def test_moments(reward, mean):
+    one, many = reward.kernels()
+    params, rng = reward.params(), np.random.default_rng(4)
+    drawn = np.array([one(params, mean, rng) for _ in range(DRAWS)])
+    sums = np.array([many(params, 7, mean, rng) for _ in range(DRAWS // 4)])
+    variance = float(reward.variance(np.array([mean]))[0])
+    assert drawn.min() >= 0
+    assert drawn.max() <= 1
+    assert drawn.mean() == pytest.approx(mean, abs=4 * np.sqrt(variance / DRAWS) + 1e-12)
+    assert drawn.var() == pytest.approx(variance, rel=0.05, abs=1e-12)
+    assert sums.mean() == pytest.approx(7 * mean, abs=4 * np.sqrt(7 * variance / len(sums)) + 1e-12)
+    assert sums.var() == pytest.approx(7 * variance, rel=0.06, abs=1e-12)
+    assert many(params, 0, mean, rng) == 0
+
+
+def test_bad_concentrations_are_refused():
+    for bad in (0, -1, float("nan")):
+        with pytest.raises(ae.ParameterError, match="concentration must be a number above 0"):
+            ae.Beta(bad)
+
+
+@pytest.mark.parametrize("reward", samples.REWARDS, ids=str)
+def test_both_engines_agree_for_every_law(reward):
+    environment = ae.StochasticBandit([0.8, 0.6, 0.2], ae.Interval(3, 9), reward)
+    runs = 400
+    fast, slow = (
+        ae.simulate("ars-ucb", environment, 2_000, runs, seed=seed, engine=engine)[0].final
+        for seed, engine in ((1, "roundwise"), (2, "slotwise"))
+    )
+    error = np.sqrt((fast.var() + slow.var()) / runs)
+    assert abs(fast.mean() - slow.mean()) <= 4 * error + 1e-9
