@@ -76,3 +76,48 @@ def ucb1(seed, spread, horizon):
         n[arm] += 1
         regret += max(MEANS) - MEANS[arm]
     return regret
+
+
+def odaaf(seed, spread, horizon, plays, bridged):
+    """ODAAF with n_m = plays(m), as its pseudo-code has it; returns the regret."""
+    rng = random.Random(seed)
+    arrivals = [0.0] * (horizon + 200)
+    slot = 0
+    regret = 0.0
+
+    def play(arm):
+        nonlocal slot, regret
+        if rng.random() < MEANS[arm]:
+            land(rng, spread, slot, arrivals)
+        seen = arrivals[slot]
+        slot += 1
+        regret += max(MEANS) - MEANS[arm]
+        return seen
+
+    order = list(range(len(MEANS)))
+    rng.shuffle(order)
+    observed = {arm: [] for arm in order}
+    active = order
+    m, last = 1, 0
+    while slot < horizon:
+        if len(active) == 1 or horizon * 4**-m <= math.e:
+            arm = max(active, key=lambda j: sum(observed[j]) / max(len(observed[j]), 1))
+            while slot < horizon:
+                play(arm)
+            break
+        n = max(plays(m), last)
+        for arm in active:
+            while len(observed[arm]) < n and slot < horizon:
+                observed[arm].append(play(arm))
+        if slot == horizon:
+            break
+        average = {arm: sum(observed[arm]) / len(observed[arm]) for arm in active}
+        highest = max(average.values())
+        active = [arm for arm in active if average[arm] + 2**-m >= highest]
+        if bridged and len(active) > 1:
+            best = max(active, key=lambda j: average[j])
+            for _ in range(n - last):
+                if slot < horizon:
+                    play(best)
+        m, last = m + 1, n
+    return regret

@@ -22,6 +22,10 @@ POLICIES: tuple[ae.Policy, ...] = (
     ae.ArsUcb(alpha=1.5, growth=ae.Power(1)),
     ae.ArsUcb(growth=ae.Power(0.5)),
     ae.ArsUcb(growth=ae.Exponential()),
+    ae.Odaaf(),
+    ae.Odaaf("bounded", mean_delay=3, bound=9),
+    ae.Odaaf("variance"),
+    ae.GeneralizedOdaaf(5),
     ae.Ucb1(),
     ae.RoundRobin(),
 )

@@ -9,6 +9,9 @@ import pytest
 import aftereffect as ae
 
 HORIZON, RUNS = 1_500, 300
+#: n_m for that horizon, worked out by hand from equations (18) with E = 2, d = 5, and (28) with d = 3.
+BOUNDED = {1: 277, 2: 734, 3: 1869, 4: 4018}
+GENERALISED = {1: 70, 2: 232, 3: 661, 4: 1580}
 SPREADS = [
     (("immediate",), ae.Immediate()),
     (("uniform", 10, 30), ae.UniformDelay(10, 30)),
@@ -23,6 +26,14 @@ POLICIES = [
         ae.ArsUcb(1, ae.Exponential()),
     ),
     (lambda seed, spread: independent.ucb1(seed, spread, HORIZON), ae.Ucb1()),
+    (
+        lambda seed, spread: independent.odaaf(seed, spread, HORIZON, BOUNDED.__getitem__, bridged=True),
+        ae.Odaaf("bounded", mean_delay=2, bound=5),
+    ),
+    (
+        lambda seed, spread: independent.odaaf(seed, spread, HORIZON, GENERALISED.__getitem__, bridged=False),
+        ae.GeneralizedOdaaf(3),
+    ),
 ]
 
 

@@ -22,7 +22,7 @@ from aftereffect.errors import (
     SpecError,
 )
 from aftereffect.growth import Exponential, Growth, Power
-from aftereffect.policies import ArsUcb, Policy, RoundRobin, Ucb1
+from aftereffect.policies import ArsUcb, GeneralizedOdaaf, Odaaf, Policy, RoundRobin, Ucb1
 from aftereffect.rewards import Bernoulli, Beta, Constant, Reward, Uniform
 from aftereffect.simulation import PolicyRuns, Study, Trace, simulate
 from aftereffect.spec import parse
@@ -51,6 +51,7 @@ __all__ = [
     "Constant",
     "Environment",
     "Exponential",
+    "GeneralizedOdaaf",
     "Geometric",
     "Growth",
     "Immediate",
@@ -59,6 +60,7 @@ __all__ = [
     "LinearDecay",
     "LinearRise",
     "MissingExtraError",
+    "Odaaf",
     "OutputError",
     "ParameterError",
     "PerArm",

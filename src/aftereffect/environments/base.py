@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from typing import Literal, TypeAlias, get_args
 
 from aftereffect.kernels import Engine
+from aftereffect.knowledge import Knowledge
 from aftereffect.spec import Spec
 
 EngineName: TypeAlias = Literal["roundwise", "slotwise"]
@@ -22,6 +23,11 @@ class Environment(Spec, ABC):
     @abstractmethod
     def arms(self) -> int:
         """The number of arms."""
+
+    @property
+    @abstractmethod
+    def knowledge(self) -> Knowledge:
+        """The truth about the delays, for policies that must be told."""
 
     @abstractmethod
     def engine(self, name: EngineName, horizon: int) -> Engine:

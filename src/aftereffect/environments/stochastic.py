@@ -10,6 +10,7 @@ from aftereffect.environments import roundwise, slotwise
 from aftereffect.environments.base import RECORD, EngineName, Environment
 from aftereffect.environments.world import StochasticWorld, arranged
 from aftereffect.kernels import Collect, Engine, Matrix, Slots, Vector, WorldKernels
+from aftereffect.knowledge import Knowledge, knowledge_of
 from aftereffect.rewards import Bernoulli, Reward
 from aftereffect.spec import as_spec, register
 from aftereffect.spreads import Immediate, Spread, Spreading
@@ -73,6 +74,10 @@ class StochasticBandit(Environment):
     def spreads(self) -> tuple[Spread, ...]:
         """The spread of each arm."""
         return self.spread.by_arm(self.arms)
+
+    @property
+    def knowledge(self) -> Knowledge:
+        return knowledge_of(self.spreads)
 
     def engine(self, name: EngineName, horizon: int) -> Engine:
         return {"roundwise": self._roundwise, "slotwise": self._slotwise}[name](horizon)

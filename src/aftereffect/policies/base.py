@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 from aftereffect.kernels import Matrix, PolicyKernels, Vector
+from aftereffect.knowledge import Knowledge
 from aftereffect.spec import Spec
 
 
@@ -23,6 +24,10 @@ class Policy(Spec, ABC):
     """
 
     kind = "policy"
+
+    def told(self, knowledge: Knowledge) -> "Policy":
+        """The same policy, told what it must know about the delay and was not given; most need nothing."""
+        return self
 
     @abstractmethod
     def kernels(self) -> PolicyKernels:

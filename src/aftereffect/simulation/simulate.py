@@ -12,6 +12,7 @@ import numpy as np
 from aftereffect.checks import MOST_SLOTS, whole
 from aftereffect.environments import ENGINES, EngineName, Environment
 from aftereffect.errors import ParameterError
+from aftereffect.knowledge import Knowledge
 from aftereffect.policies import Policy
 from aftereffect.simulation.checkpoints import DEFAULT_COUNT, checkpoints_for
 from aftereffect.simulation.driver import BATCH
@@ -46,7 +47,8 @@ def simulate(
     Parameters
     ----------
     policies
-        One policy or several, as objects or spec strings.
+        One policy or several, as objects or spec strings. A policy that must be told something about the delay, and is not,
+        is told the truth; its label says what that is.
     environment
         The world they play in, as an object or a spec string.
     horizon
@@ -77,8 +79,8 @@ def simulate(
     >>> bool(study["ars-ucb"].final.mean() < study["round-robin"].final.mean())
     True
     """
-    players = _players(policies)
     world = as_spec(environment, Environment)
+    players = _players(policies, world.knowledge)
     if engine not in ENGINES:
         raise ParameterError(f"unknown engine {engine!r}: {nearest(str(engine), ENGINES)}")
     slots = whole("horizon", horizon, at_least=1, at_most=MOST_SLOTS)
@@ -102,11 +104,11 @@ def simulate(
     return Study(world, engine, slots, marks, entropy, runs)
 
 
-def _players(policies: Policy | str | Iterable[Policy | str]) -> dict[str, Policy]:
-    """Policies by label; different ones that look alike (two callables named <lambda>) are numbered."""
+def _players(policies: Policy | str | Iterable[Policy | str], knowledge: Knowledge) -> dict[str, Policy]:
+    """Policies, told what they must know, by label; different ones that look alike (two lambdas) are numbered."""
     several = policies if isinstance(policies, Iterable) and not isinstance(policies, str) else [policies]
     players: dict[str, Policy] = {}
-    for policy in (as_spec(each, Policy) for each in several):
+    for policy in (as_spec(each, Policy).told(knowledge) for each in several):
         if policy in players.values():
             raise ParameterError(f"each policy must be given once, but {policy} is given again")
         alike = sum(str(policy) == str(other) for other in players.values())

@@ -129,7 +129,7 @@ class Study:
         wanted = str(policy)
         if wanted not in labels:
             with suppress(SpecError, ParameterError):  # then it is no spec string either
-                wanted = str(parse(wanted, Policy))
+                wanted = str(parse(wanted, Policy).told(self.environment.knowledge))
         if wanted not in labels:
             raise ParameterError(f"no policy {wanted!r} in this study: {nearest(wanted, labels)}")
         return self.runs[labels.index(wanted)]

@@ -48,6 +48,16 @@ class Spread(Spreading):
     def mean_lag(self) -> float:
         """The lag at which a unit of reward lands, on average."""
 
+    @property
+    @abstractmethod
+    def lag_variance(self) -> float:
+        """The variance of that lag."""
+
+    @property
+    def bound(self) -> float:
+        """What a policy that must know the largest lag is told: the paper's own number."""
+        return self.reach
+
     @abstractmethod
     def share(self, lags: ArrayLike) -> Vector:
         """The lag law: the expected share of a reward that lands at each lag."""
@@ -81,6 +91,10 @@ class FiniteSpread(Spread):
     @cached_property
     def mean_lag(self) -> float:
         return math.fsum(lag * share for lag, share in enumerate(self.shares))
+
+    @cached_property
+    def lag_variance(self) -> float:
+        return math.fsum((lag - self.mean_lag) ** 2 * share for lag, share in enumerate(self.shares))
 
     def share(self, lags: ArrayLike) -> Vector:
         return _looked_up(self.shares, lags, before=0.0)

@@ -37,6 +37,10 @@ class Interval(FixedShares):
         if self.b <= self.a:
             raise ParameterError(f"the end b must be above the first lag a = {self.a}, got {self.b}")
 
+    @property
+    def bound(self) -> int:
+        return self.b
+
     @cached_property
     def shares(self) -> Vector:
         return normalised([0.0] * self.a + [1.0] * (self.b - self.a))

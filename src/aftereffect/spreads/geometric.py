@@ -42,6 +42,10 @@ class Geometric(Spread):
         return 1 / (1 - self.gamma)
 
     @property
+    def lag_variance(self) -> float:
+        return self.gamma / (1 - self.gamma) ** 2
+
+    @property
     def resolution(self) -> int:
         """The lag after which less than 2^-53 of a reward is still to come, which float64 cannot tell from nothing."""
         return math.ceil(-53 * math.log(2) / math.log(self.gamma))

@@ -63,6 +63,12 @@ class PowerLaw(Spread):
     def mean_lag(self) -> float:
         return math.inf if self.gamma <= 2 else float(hurwitz_zeta(self.gamma - 1, 1)) / self._norm
 
+    @property
+    def lag_variance(self) -> float:
+        if self.gamma <= 3:
+            return math.inf
+        return float(hurwitz_zeta(self.gamma - 2, 1)) / self._norm - self.mean_lag**2
+
     def share(self, lags: ArrayLike) -> Vector:
         at = whole_lags(lags)
         return np.where(at < 1, 0.0, np.maximum(at, 1).astype(float) ** -self.gamma / self._norm)

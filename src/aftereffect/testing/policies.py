@@ -14,6 +14,7 @@ from aftereffect.testing.common import check_compiled, check_spec, require
 #: Arms, slots of each round, and the total seen in it.
 Decisions = list[tuple[int, int, int, float]]
 
+_ENVIRONMENT = StochasticBandit((0.8, 0.5, 0.2), Interval(2, 6))
 _ARMS, _HORIZON = 3, 600
 
 
@@ -26,11 +27,12 @@ def check_policy(policy: Policy) -> None:
     to the last bit.
     """
     check_spec(policy)
+    policy = policy.told(_ENVIRONMENT.knowledge)
     _check_arrays(policy)
     _check_decisions(policy)
     _check_continues(policy)
     _check_horizon(policy)
-    check_compiled(policy, StochasticBandit((0.8, 0.5, 0.2), Interval(2, 6)), _HORIZON)
+    check_compiled(policy, _ENVIRONMENT, _HORIZON)
 
 
 def _check_arrays(policy: Policy) -> None:
@@ -69,9 +71,8 @@ def _check_continues(policy: Policy) -> None:
 
 
 def _check_horizon(policy: Policy) -> None:
-    environment = StochasticBandit((0.8, 0.5, 0.2), Interval(2, 6))
     for horizon in (_ARMS, 10, 57):
-        outcome = run(Task(policy, environment, "roundwise", horizon, (horizon,), 3, range(2)), machine_code)
+        outcome = run(Task(policy, _ENVIRONMENT, "roundwise", horizon, (horizon,), 3, range(2)), machine_code)
         require((outcome.plays.sum(axis=1) == horizon).all(), f"a run of {horizon} slots must play {horizon} slots")
 
 

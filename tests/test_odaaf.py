@@ -1,0 +1,126 @@
+"""ODAAF and its generalisation: the published numbers of plays, what they must be told, and how they run."""
+
+import numpy as np
+import pytest
+
+import aftereffect as ae
+
+U1030, U060 = ae.UniformDelay(10, 30), ae.UniformDelay(0, 60)
+
+
+@pytest.mark.parametrize(
+    ("horizon", "spread", "variant", "expected"),
+    [
+        (10**5, U1030, "mean", [805, 2834, 8790, 25636, 71333]),
+        (10**5, U1030, "bounded", [686, 1854, 5238, 15136, 43232]),
+        (10**5, U1030, "variance", [1498, 3591, 8949, 22991, 59655]),
+        (10**5, U060, "mean", [977, 3517, 10877, 31349, 86006]),
+        (10**5, U060, "bounded", [805, 2110, 5784, 16281, 45601]),
+        (10**5, U060, "variance", [6731, 14525, 31920, 71394, 161428]),
+        (10**6, U1030, "mean", [907, 3207, 10181, 30917, 91700]),
+        (10**6, U1030, "bounded", [786, 2203, 6527, 20071, 62531]),
+        (10**6, U1030, "variance", [1615, 3985, 10345, 28170, 79486]),
+    ],
+)
+def test_plays_of_odaaf(horizon, spread, variant, expected):
+    assert ae.Odaaf.informed_by(spread, variant).targets(horizon)[:5] == expected
+
+
+@pytest.mark.parametrize(
+    ("horizon", "d", "expected"),
+    [
+        (10**5, 30, [268, 1013, 3167, 9119, 24879]),
+        (10**5, 60, [426, 1637, 5064, 14288, 38110]),
+        (10**6, 30, [290, 1105, 3529, 10512, 30253]),
+        (10**5, 20, [211, 791, 2492, 7275, 20151]),
+        (10**5, 40, [322, 1226, 3816, 10888, 29413]),
+        (10**5, 50, [375, 1434, 4446, 12607, 33812]),
+        (10**5, 100, [626, 2424, 7448, 20766, 54643]),
+    ],
+)
+def test_plays_of_generalised_odaaf(horizon, d, expected):
+    assert ae.GeneralizedOdaaf(d).targets(horizon)[:5] == expected
+
+
+@pytest.mark.parametrize(
+    ("spread", "mean_delay", "variance", "bound"),
+    [
+        (U1030, 20, 36.6666666667, 30),
+        (U060, 30, 310, 60),
+        (ae.Interval(30, 40), 34.5, 8.25, 40),
+        (ae.LinearDecay(100), 34, 561, 100),
+        (ae.LinearRise(50), 101 / 3, 50 * 51 / 2 - (101 / 3) ** 2, 50),
+        (ae.RandomDelay([0, 0.5, 0.5]), 1.5, 0.25, 2),
+    ],
+    ids=str,
+)
+def test_the_truth_about_a_spread(spread, mean_delay, variance, bound):
+    knowledge = ae.StochasticBandit([0.9, 0.1], spread).knowledge
+    assert knowledge == pytest.approx((mean_delay, variance, bound))
+
+
+def test_for_a_spread_per_arm_the_truth_is_the_largest_of_each_number():
+    spread = ae.PerArm([ae.UniformDelay(0, 60), ae.Interval(40, 45)])
+    assert ae.StochasticBandit([0.9, 0.1], spread).knowledge == pytest.approx((42, 310, 60))
+
+
+def test_a_simulation_tells_the_truth_and_the_label_says_so():
+    environment = ae.StochasticBandit([0.9, 0.1], U1030)
+    study = ae.simulate(["odaaf(variant=bounded)", "odaaf(mean_delay=16)", "generalized-odaaf"], environment, 2_000, 4, seed=1)
+    assert [runs.label for runs in study] == [
+        "odaaf(variant=bounded, mean_delay=20, variance=none, bound=30)",
+        "odaaf(variant=mean, mean_delay=16, variance=none, bound=none)",
+        "generalized-odaaf(d=30)",
+    ]
+    assert study["odaaf(variant=bounded)"] is study.runs[0]
+    assert study[ae.GeneralizedOdaaf()] is study.runs[2]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ae.Odaaf("mode"), "unknown variant 'mode': known: mean, bounded, variance"),
+        (lambda: ae.Odaaf("bounde"), "unknown variant 'bounde': did you mean 'bounded'?"),
+        (lambda: ae.Odaaf(mean_delay=-1), "mean_delay must be a number of at least 0, got -1"),
+        (lambda: ae.GeneralizedOdaaf(float("nan")), "d must be a number of at least 0, got nan"),
+        (lambda: ae.Odaaf("bounded").targets(100), "odaaf(variant=bounded) must be told mean_delay and bound"),
+        (lambda: ae.GeneralizedOdaaf().targets(100), "generalized-odaaf must be told d"),
+        (lambda: ae.simulate("odaaf(variant=bounded)", ae.StochasticBandit([0.9, 0.1], ae.Geometric(0.5)), 100),
+         "odaaf(variant=bounded) must be told bound, but here it is infinite: give a number"),
+        (lambda: ae.simulate("generalized-odaaf", ae.StochasticBandit([0.9, 0.1], ae.PowerLaw(2)), 100),
+         "generalized-odaaf must be told d, but here it is infinite: give a number"),
+    ],
+)  # fmt: skip
+def test_refusals(make, message):
+    with pytest.raises(ae.ParameterError) as caught:
+        make()
+    assert str(caught.value) == message
+
+
+def test_every_arm_has_as_many_plays_as_its_phase_wants():
+    """With constant rewards seen at once every decision is known: .5 is dropped after phase 2 and .75 after phase 3."""
+    environment = ae.StochasticBandit([1, 0.8, 0.5], ae.Immediate(), ae.Constant())
+    policy = ae.GeneralizedOdaaf(0)
+    first, second, third, *_ = policy.targets(50_000)
+    pulls = ae.simulate(policy, environment, 50_000, 20, seed=1)[0].pulls
+    assert (pulls == [50_000 - second - third, third, second]).all()
+    assert first < second < third
+
+
+def test_the_bridge_is_played_by_the_best_arm_and_not_counted():
+    environment = ae.StochasticBandit([1, 0.8, 0.5], ae.Immediate(), ae.Constant())
+    policy = ae.Odaaf("bounded", mean_delay=0, bound=1)
+    _, second, third, *_ = policy.targets(50_000)
+    trace = ae.simulate(policy, environment, 50_000, 1, seed=1, engine="slotwise").trace(0, 0)
+    lengths = np.diff(np.flatnonzero(np.diff(trace.arm, prepend=-1, append=-1)))
+    pulls = np.bincount(trace.arm)
+    assert pulls[1:].tolist() == [third, second]
+    assert lengths.sum() == 50_000
+
+
+def test_the_order_of_the_arms_is_drawn_anew_in_every_run():
+    environment = ae.StochasticBandit([0.9, 0.8, 0.7], ae.Immediate())
+    study = ae.simulate("generalized-odaaf(3)", environment, 5_000, 30, seed=1, engine="slotwise")
+    first = [study.trace(0, run).arm[0] for run in range(30)]
+    assert set(first) == {0, 1, 2}
+    assert study.trace(0, 0).arm.tolist() == study.trace(0, 0).arm.tolist()
