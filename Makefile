@@ -14,7 +14,7 @@ paper: .venv/installed-plot
 	$(BIN)/aftereffect paper --out paper
 
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --dist loadfile
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check

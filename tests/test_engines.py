@@ -6,7 +6,7 @@ import samples
 
 import aftereffect as ae
 from aftereffect.simulation.replications import Task, play, ready
-from aftereffect.testing import Script, check_environment, totals, window_moments
+from aftereffect.testing import Script, totals, window_moments
 
 RUNS = 4_000
 SCRIPTS = {
@@ -16,11 +16,6 @@ SCRIPTS = {
     "one slot each": tuple((slot % 3, 1, 1) for slot in range(60)),
 }
 each_engine = pytest.mark.parametrize("engine", ["roundwise", "slotwise"])
-
-
-@pytest.mark.parametrize("environment", samples.ENVIRONMENTS, ids=str)
-def test_battery(environment):
-    check_environment(environment)
 
 
 @each_engine

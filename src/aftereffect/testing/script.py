@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aftereffect.environments import EngineName, StochasticBandit
+from aftereffect.environments import EngineName, Environment, StochasticBandit
 from aftereffect.kernels import Matrix, PolicyKernels, Vector
 from aftereffect.policies import Policy, State
 from aftereffect.simulation.driver import BATCH
@@ -47,7 +47,7 @@ def absorb(arms: Matrix, own: Vector, params: Vector, arm: int, slots: int, tota
     own[int(own[0])] = total
 
 
-def totals(script: Script, environment: StochasticBandit, engine: EngineName, runs: int, seed: int) -> Matrix:
+def totals(script: Script, environment: Environment, engine: EngineName, runs: int, seed: int) -> Matrix:
     """The total of each round of a script, by run and round."""
     batches = [range(first, min(first + BATCH, runs)) for first in range(0, runs, BATCH)]
     tasks = [Task(script, environment, engine, script.slots, (script.slots,), seed, batch) for batch in batches]
