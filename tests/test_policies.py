@@ -60,7 +60,7 @@ def algorithm_1(alpha, f, arms, total_of, rounds):
         (ae.ArsUcb(1, ae.Exponential()), lambda k: 4 if k == 1 else 2**k),
         (ae.ArsUcb(2, lambda k: 3 * k), lambda k: 3 * k),
     ],
-    ids=str,
+    ids=["power(2)", "power(1)", "exponential", "callable"],
 )
 def test_ars_ucb_decides_as_algorithm_1(policy, f):
     def total_of(arm, slots):

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from aftereffect.paper.figures import Figure
+from aftereffect.paper.looks import LOOKS
 from aftereffect.simulation import Study
 from aftereffect.simulation.plotting import save_picture
 
@@ -13,5 +14,5 @@ def draw(figure: Figure, study: Study, folder: Path) -> list[Path]:
     title = f"Figure {figure.number}: {figure.caption}\n{study.replications:,} replications, 95 % bands of the mean"
     paths = [folder / f"figure-{figure.number}{suffix}" for suffix in (".png", ".svg")]
     for path in paths:
-        save_picture(study, path, title)
+        save_picture(study, path, title, [LOOKS[policy] for policy in figure.policies])
     return paths

@@ -1,8 +1,9 @@
 """Each figure of the paper is data: an environment and the policies that play in it.
 
-The paper says: nine arms with means .9, .8, ..., .1; panels that vary alpha at one growth, panels that vary the growth at
-alpha = 4. It does not say the horizon, the number of replications, the lists of alphas and growths, or the law of the
-rewards; those are ours.
+The paper says: nine arms with means .9, .8, ..., .1; the spread of each panel; panels that vary alpha at one growth, panels
+that vary the growth at alpha = 4; and which rival, told the truth, plays along. It does not say the horizon, the number of
+replications, the lists of alphas and growths, the variant of ODAAF, or the law of the rewards; those are ours. Naive UCB1,
+which the paper does not show, plays in every panel.
 """
 
 from collections.abc import Mapping
@@ -10,16 +11,20 @@ from dataclasses import dataclass
 
 from aftereffect.environments import StochasticBandit
 from aftereffect.growth import Exponential, Power
-from aftereffect.policies import ArsUcb, Policy, Ucb1
-from aftereffect.spreads import Geometric, Spread
+from aftereffect.policies import ArsUcb, GeneralizedOdaaf, Odaaf, Policy, Ucb1
+from aftereffect.spreads import Geometric, Interval, LinearDecay, LinearRise, PowerLaw, Spread, UniformDelay
 
 MEANS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 #: Horizon and replications.
 DEFAULT_SIZE, QUICK_SIZE = (100_000, 200), (10_000, 50)
 SEED = 7
 
-VARY_ALPHA: tuple[Policy, ...] = tuple(ArsUcb(alpha, Power(2)) for alpha in (1, 2, 4, 8))
-VARY_GROWTH: tuple[Policy, ...] = tuple(ArsUcb(4, growth) for growth in (Power(1), Power(2), Power(3), Exponential()))
+Policies = tuple[Policy, ...]
+ALPHAS: Policies = tuple(ArsUcb(alpha, Power(2)) for alpha in (1, 2, 4, 8))
+GROWTHS: Policies = tuple(ArsUcb(4, growth) for growth in (Power(1), Power(2), Power(3), Exponential()))
+ODAAF: Policies = (Odaaf("mean"), Odaaf("bounded"), Odaaf("variance"))
+GENERALIZED: Policies = (GeneralizedOdaaf(),)
+NO_RIVAL: Policies = ()
 
 
 @dataclass(frozen=True)
@@ -29,17 +34,30 @@ class Figure:
     number: int
     caption: str
     environment: StochasticBandit
-    policies: tuple[Policy, ...]
+    policies: Policies
 
 
-def _stochastic(number: int, caption: str, spread: Spread, policies: tuple[Policy, ...]) -> Figure:
-    return Figure(number, caption, StochasticBandit(MEANS, spread), (*policies, Ucb1()))
+def _panel(number: int, about: str, spread: Spread, ours: Policies, rivals: Policies) -> Figure:
+    varied = "alpha" if ours is ALPHAS else "the growth of rounds"
+    return Figure(number, f"{about}, varying {varied}", StochasticBandit(MEANS, spread), (*ours, *rivals, Ucb1()))
 
 
 FIGURES: Mapping[int, Figure] = {
     figure.number: figure
     for figure in (
-        _stochastic(14, "geometric spread, gamma = 0.8, several alphas", Geometric(0.8), VARY_ALPHA),
-        _stochastic(15, "geometric spread, gamma = 0.9, several growths", Geometric(0.9), VARY_GROWTH),
+        _panel(2, "delay uniform on 10 .. 30", UniformDelay(10, 30), ALPHAS, ODAAF),
+        _panel(3, "delay uniform on 10 .. 30", UniformDelay(10, 30), GROWTHS, ODAAF),
+        _panel(4, "delay uniform on 0 .. 60", UniformDelay(0, 60), ALPHAS, ODAAF),
+        _panel(5, "delay uniform on 0 .. 60", UniformDelay(0, 60), GROWTHS, ODAAF),
+        _panel(10, "spread evenly over the lags 30 .. 39", Interval(30, 40), ALPHAS, GENERALIZED),
+        _panel(11, "spread evenly over the lags 10 .. 19", Interval(10, 20), GROWTHS, GENERALIZED),
+        _panel(12, "falling linearly over 100 lags", LinearDecay(100), ALPHAS, GENERALIZED),
+        _panel(13, "falling linearly over 50 lags", LinearDecay(50), GROWTHS, GENERALIZED),
+        _panel(14, "geometric, gamma = 0.8", Geometric(0.8), ALPHAS, NO_RIVAL),
+        _panel(15, "geometric, gamma = 0.9", Geometric(0.9), GROWTHS, NO_RIVAL),
+        _panel(16, "power law, gamma = 3", PowerLaw(3), ALPHAS, NO_RIVAL),
+        _panel(17, "power law, gamma = 2", PowerLaw(2), GROWTHS, NO_RIVAL),
+        _panel(18, "rising linearly over 100 lags", LinearRise(100), ALPHAS, GENERALIZED),
+        _panel(19, "rising linearly over 50 lags", LinearRise(50), GROWTHS, GENERALIZED),
     )
 }

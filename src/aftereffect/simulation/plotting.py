@@ -2,8 +2,8 @@
 
 import os
 import textwrap
-from itertools import cycle
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,15 @@ if TYPE_CHECKING:
 SUFFIXES = (".png", ".svg", ".pdf")
 SIZE = (7.2, 5.4)
 
+
+class Look(NamedTuple):
+    """How a curve is drawn and what it is called in the legend."""
+
+    name: str
+    colour: str
+    dashes: Any
+
+
 #: Colours (Okabe and Ito's, for all kinds of colour vision) with dashes, so that curves differ in grey print too.
 STYLES = (
     ("#0072B2", "-"),
@@ -30,18 +39,21 @@ STYLES = (
 )
 
 
-def plot_regret(study: "Study", ax: "matplotlib.axes.Axes | None" = None) -> "matplotlib.axes.Axes":
-    """Mean regret against time on a logarithmic axis, with 95 % bands of the mean."""
+def plot_regret(
+    study: "Study", ax: "matplotlib.axes.Axes | None" = None, looks: Sequence[Look] | None = None
+) -> "matplotlib.axes.Axes":
+    """Mean regret against time on a logarithmic axis, with 95 % bands of the mean; `looks` are one per policy."""
     imported("matplotlib")
     if ax is None:
         from matplotlib import pyplot
 
         ax = pyplot.figure(figsize=SIZE, layout="constrained").add_subplot()
     slots = np.array(study.checkpoints)
-    for runs, (colour, dashes) in zip(study, cycle(STYLES), strict=False):
-        ax.plot(slots, runs.mean, color=colour, linestyle=dashes, label=runs.label)
+    for runs, look in zip(study, looks or _default_looks(study), strict=True):
+        ax.plot(slots, runs.mean, color=look.colour, linestyle=look.dashes, label=look.name)
         if runs.sem is not None:
-            ax.fill_between(slots, runs.mean - 1.96 * runs.sem, runs.mean + 1.96 * runs.sem, color=colour, alpha=0.18, lw=0)
+            band = 1.96 * runs.sem
+            ax.fill_between(slots, runs.mean - band, runs.mean + band, color=look.colour, alpha=0.18, lw=0)
     ax.set_xscale("log")
     if len(slots) > 1:
         ax.set_xlim(slots[0], slots[-1])
@@ -50,20 +62,23 @@ def plot_regret(study: "Study", ax: "matplotlib.axes.Axes | None" = None) -> "ma
     ax.set_ylabel("pseudo-regret (generated reward lost)")
     ax.grid(visible=True, alpha=0.3)
     # Below the axes it can cover no curve, whatever their shape.
-    ax.legend(
-        loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=1 if len(study) < 3 else 2, frameon=False, fontsize="small"
-    )
+    columns = 1 if len(study) < 3 else 2
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=columns, frameon=False, fontsize="small")
     return ax
 
 
-def save_picture(study: "Study", path: str | os.PathLike[str], title: str = "") -> None:
+def save_picture(study: "Study", path: str | os.PathLike[str], title: str = "", looks: Sequence[Look] | None = None) -> None:
     """Write a picture of a study; the ending of the path says in which format."""
     imported("matplotlib")
     from matplotlib.figure import Figure
 
     target = writable(path, SUFFIXES)
     figure = Figure(figsize=SIZE, layout="constrained")
-    ax = plot_regret(study, figure.add_subplot())
+    ax = plot_regret(study, figure.add_subplot(), looks)
     ax.set_title(title or textwrap.fill(str(study.environment), 70), fontsize="medium")
     with replacing(target) as draft:
         figure.savefig(draft, dpi=160)
+
+
+def _default_looks(study: "Study") -> list[Look]:
+    return [Look(runs.label, *STYLES[number % len(STYLES)]) for number, runs in enumerate(study)]
