@@ -1,0 +1,110 @@
+"""Theory against the tables of the paper's constants and against direct sums."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import special
+
+import aftereffect as ae
+from aftereffect.theory import d1, d2, k0, lai_robbins_slope, theorem_1
+
+MEANS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
+SETTINGS = [
+    ("uniform-delay(10, 30)", 18.0, 6.643923),
+    ("uniform-delay(0, 60)", 27.0, 12.285856),
+    ("interval(30, 40)", 31.05, 8.2125),
+    ("interval(10, 20)", 13.05, 3.2125),
+    ("linear-decay(100)", 30.6, 5.150663),
+    ("linear-decay(50)", 15.6, 2.651320),
+    ("linear-rise(100)", 60.3, 13.400663),
+    ("linear-rise(50)", 30.3, 6.734654),
+    ("geometric(0.8)", 4.5, 0.694444),
+    ("geometric(0.9)", 9.0, 1.315789),
+    ("power-law(2)", math.inf, 0.333188),
+    ("power-law(3)", 1.231589, 0.258583),
+]
+
+
+@pytest.mark.parametrize(("spread", "first", "second"), SETTINGS)
+def test_d1_and_d2_of_the_papers_settings(spread, first, second):
+    environment = ae.StochasticBandit(MEANS, spread)
+    assert d1(environment) == pytest.approx(first, abs=1e-6)
+    assert d2(environment) == pytest.approx(second, abs=1e-6)
+
+
+@pytest.mark.parametrize("gamma", [2, 3])
+def test_d2_of_power_laws_to_ten_digits(gamma):
+    """One by one up to 1e7, and what is left from the asymptotic tail, whose error there is below 1e-14."""
+    cut, fall = 10**7, gamma - 1
+    squares = (special.zeta(gamma, np.arange(1, cut + 1)) / special.zeta(gamma)) ** 2
+    rest = (cut + 0.0) ** (1 - 2 * fall) / (2 * fall - 1) / (fall * special.zeta(gamma)) ** 2
+    assert d2(ae.StochasticBandit(MEANS, ae.PowerLaw(gamma))) == pytest.approx(0.25 * (squares.sum() + rest), abs=1e-10)
+
+
+def test_a_slowly_converging_d2():
+    """For gamma = 1.6 the squared tail falls like x^-1.2: compare with the same sum cut at 1e7 and extrapolated."""
+    gamma, cut = 1.6, 10**7
+    squares = (special.zeta(gamma, np.arange(1, cut + 1)) / special.zeta(gamma)) ** 2
+    rest = cut ** (1 - 1.2) / (1.2 - 1) / (0.6 * special.zeta(gamma)) ** 2
+    assert d2(ae.StochasticBandit(MEANS, ae.PowerLaw(gamma))) == pytest.approx(0.25 * (squares.sum() + rest), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("gamma", "first", "second"),
+    [(1.4, True, True), (1.5, True, True), (1.6, True, False), (2, True, False), (2.1, False, False)],
+)
+def test_where_they_are_infinite(gamma, first, second):
+    environment = ae.StochasticBandit(MEANS, ae.PowerLaw(gamma))
+    assert (math.isinf(d1(environment)), math.isinf(d2(environment))) == (first, second)
+
+
+def test_a_spread_per_arm_takes_the_largest_arm_at_each_lag():
+    environment = ae.StochasticBandit([0.8, 0.4], ae.PerArm([ae.Interval(0, 2), ae.Interval(3, 4)]))
+    # tails: .5, 0, 0 and 1, 1, 1 at lags 0, 1, 2; times the means: .4 .4 .4 beside .4 0 0
+    assert d1(environment) == pytest.approx(1.2)
+    mixed = ae.StochasticBandit([0.9, 0.5], ae.PerArm([ae.PowerLaw(3), ae.Geometric(0.5)]))
+    lags = np.arange(2_000_000)
+    tails = np.array([special.zeta(3, lags + 1) / special.zeta(3) * 0.9, 0.5 * 0.5**lags])
+    assert d1(mixed) == pytest.approx(tails.max(axis=0).sum() + 0.45 / special.zeta(3) / lags[-1], abs=1e-9)
+
+
+def test_other_reward_laws_change_d2_only():
+    for reward, share in ((ae.Constant(), 0.0), (ae.Beta(1), 0.5), (ae.Uniform(), 1 / 3)):
+        environment = ae.StochasticBandit(MEANS, ae.Geometric(0.8), reward)
+        assert d1(environment) == pytest.approx(4.5)
+        assert d2(environment) == pytest.approx(share * 0.25 / 0.36)
+
+
+def test_k0():
+    assert [k0(growth) for growth in (ae.Power(1), ae.Power(2), ae.Power(3), ae.Exponential())] == [1, 3, 4, 0]
+
+
+def test_theorem_1_by_hand():
+    environment = ae.StochasticBandit([0.9, 0.5], ae.Geometric(0.8))
+    bound = theorem_1(ae.ArsUcb(alpha=9, growth=ae.Power(1)), environment, 10**6)
+    assert bound.logarithmic == pytest.approx(8 * 9 * math.log(10**6) / 0.4)
+    assert bound.log_t1 == pytest.approx((4 * 4.5 / 1) ** 2)
+    # 12 d2 K / F(K) <= 1/4 from K (K+1)/2 >= 33.33 K on: K = 66, so N(d2) = F(65) = 2145, and t2 = e^(2145/9) + ...
+    assert bound.log_t2 == pytest.approx(2145 / 9)
+    assert bound.k0 == 1
+    assert bound.rounds == 2 * (8 + 1)
+    assert bound.log_t_star == pytest.approx(324)
+    assert bound.log_total == pytest.approx(324 + math.log(2))
+
+
+@pytest.mark.parametrize("alpha", [1, 4])
+def test_the_constant_is_infinite_up_to_alpha_4(alpha):
+    bound = theorem_1(ae.ArsUcb(alpha), ae.StochasticBandit(MEANS, ae.Geometric(0.8)), 10**5)
+    assert math.isinf(bound.log_t_star)
+    assert math.isinf(bound.log_total)
+    assert math.isfinite(bound.logarithmic)
+
+
+def test_the_lai_robbins_slope():
+    divergence = 0.5 * math.log(0.5 / 0.9) + 0.5 * math.log(0.5 / 0.1)
+    assert lai_robbins_slope(ae.StochasticBandit([0.9, 0.5, 0.9])) == pytest.approx(0.4 / divergence)
+    assert lai_robbins_slope(ae.StochasticBandit([1, 0.5])) == 0
+    assert lai_robbins_slope(ae.StochasticBandit([0.5, 0])) == pytest.approx(0.5 / math.log(2))
+    with pytest.raises(ae.ParameterError, match="known here for Bernoulli rewards, got constant"):
+        lai_robbins_slope(ae.StochasticBandit([0.9, 0.5], reward=ae.Constant()))
