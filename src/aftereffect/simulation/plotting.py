@@ -63,7 +63,7 @@ def plot_regret(
     ax.grid(visible=True, alpha=0.3)
     # Below the axes it can cover no curve, whatever their shape.
     columns = 1 if len(study) < 3 else 2
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=columns, frameon=False, fontsize="small")
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=columns, frameon=False, fontsize="small", handlelength=4)
     return ax
 
 
