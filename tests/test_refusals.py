@@ -67,7 +67,7 @@ ENV = ae.StochasticBandit([0.9, 0.1])
         (lambda: ae.simulate("ucb1", ENV, 1), "horizon must be at least the number of arms, 2, got 1"),
         (lambda: ae.simulate("ucb1", ENV, 10.5), "horizon must be a whole number from 1 to 9,007,199,254,740,992, got 10.5"),
         (lambda: ae.simulate("ucb1", ENV, 10, 0), "replications must be a whole number from 1 to 10,000,000, got 0"),
-        (lambda: ae.simulate("ucb1", ENV, 10, jobs=0), "jobs must be a whole number of at least 1, got 0"),
+        (lambda: ae.simulate("ucb1", ENV, 10, jobs=0), "jobs must be a whole number from 1 to 1,024, got 0"),
         (lambda: ae.simulate("ucb1", ENV, 10, seed=-1),
          "seed must be a whole number from 0 to 9,223,372,036,854,775,807, got -1"),
         (lambda: ae.simulate([], ENV, 10), "at least one policy is needed, got none"),

@@ -25,6 +25,7 @@ _DRAWN_SEED_BITS = 53
 _LARGEST_SEED = 2**63 - 1
 #: A curve is kept of each.
 MOST_REPLICATIONS = 10_000_000
+MOST_JOBS = 1_024
 
 
 def simulate(
@@ -88,7 +89,7 @@ def simulate(
         raise ParameterError(f"horizon must be at least the number of arms, {world.arms}, got {slots}")
     count = whole("replications", replications, at_least=1, at_most=MOST_REPLICATIONS)
     entropy = secrets.randbits(_DRAWN_SEED_BITS) if seed is None else whole("seed", seed, at_most=_LARGEST_SEED)
-    threads = _cores() if jobs is None else whole("jobs", jobs, at_least=1)
+    threads = _cores() if jobs is None else whole("jobs", jobs, at_least=1, at_most=MOST_JOBS)
     marks = checkpoints_for(slots, checkpoints)
     for player in players.values():
         player.params(world.arms, slots)  # refuses what cannot run, before anything runs
