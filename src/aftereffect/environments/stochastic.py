@@ -90,12 +90,12 @@ class StochasticBandit(Environment):
         return literal._replace(kernels=WorldKernels(collect, pseudo_regret), memory=memory)
 
     def _roundwise(self, horizon: int) -> Engine:
-        by_arm = [roundwise.recipe(spread, self.reward.kernels(), horizon) for spread in self.spreads]
-        rows, laws, groups, memory = arranged(by_arm)
+        reward = self.reward.kernels()
+        rows, laws, groups, memory = arranged(self.spreads, lambda spread: roundwise.recipe(spread, reward, horizon))
         return self._engine(roundwise.collected(groups), rows, laws, (len(laws), memory))
 
     def _slotwise(self, horizon: int) -> Engine:
-        rows, laws, groups, memory = arranged([slotwise.recipe(spread, horizon) for spread in self.spreads])
+        rows, laws, groups, memory = arranged(self.spreads, lambda spread: slotwise.recipe(spread, horizon))
         collect = slotwise.literal(self.reward.kernels().one, slotwise.landed(groups))
         return self._engine(collect, rows, laws, (len(slotwise.ROWS), memory))
 

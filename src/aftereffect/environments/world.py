@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from aftereffect.kernels import Matrix, Slots, Vector
+from aftereffect.spreads import Spread
 
 K = TypeVar("K", bound=Callable[..., Any])
 
@@ -50,18 +51,18 @@ class Arrangement(NamedTuple, Generic[K]):
     memory: int
 
 
-def arranged(by_arm: Sequence[Recipe[K]]) -> Arrangement[K]:
-    """Equal recipes share a row, and rows with the same kernel stand together."""
-    keys = [(recipe.kernel, recipe.law.tobytes(), recipe.memory) for recipe in by_arm]
-    kernels = list(dict.fromkeys(recipe.kernel for recipe in by_arm))
-    distinct = sorted(dict.fromkeys(keys), key=lambda key: kernels.index(key[0]))
-    laws = np.zeros((len(distinct), max(len(recipe.law) for recipe in by_arm)))
-    for key, recipe in zip(keys, by_arm, strict=True):
-        laws[distinct.index(key), : len(recipe.law)] = recipe.law
-    groups, first = [], 0
-    for kernel, rows in groupby(distinct, key=lambda key: key[0]):
-        end = first + len(list(rows))
-        groups.append(Group(kernel, first, end))
-        first = end
-    rows_of_arms = np.array([distinct.index(key) for key in keys], dtype=np.int64)
-    return Arrangement(rows_of_arms, laws, tuple(groups), max(recipe.memory for recipe in by_arm))
+def arranged(by_arm: Sequence[Spread], recipe_of: Callable[[Spread], Recipe[K]]) -> Arrangement[K]:
+    """Equal spreads share a row, and rows with the same kernel stand together."""
+    recipes = {spread: recipe_of(spread) for spread in dict.fromkeys(by_arm)}
+    kernels = list(dict.fromkeys(recipe.kernel for recipe in recipes.values()))
+    ordered = sorted(recipes, key=lambda spread: kernels.index(recipes[spread].kernel))
+    row_of = {spread: row for row, spread in enumerate(ordered)}
+    laws = np.zeros((len(ordered), max(len(recipe.law) for recipe in recipes.values())))
+    for spread, row in row_of.items():
+        laws[row, : len(recipes[spread].law)] = recipes[spread].law
+    groups = []
+    for kernel, spreads in groupby(ordered, key=lambda spread: recipes[spread].kernel):
+        rows = [row_of[spread] for spread in spreads]
+        groups.append(Group(kernel, rows[0], rows[-1] + 1))
+    rows_of_arms = np.array([row_of[spread] for spread in by_arm], dtype=np.int64)
+    return Arrangement(rows_of_arms, laws, tuple(groups), max(recipe.memory for recipe in recipes.values()))
