@@ -68,8 +68,8 @@ def test_a_simulation_tells_the_truth_and_the_label_says_so():
     environment = ae.StochasticBandit([0.9, 0.1], U1030)
     study = ae.simulate(["odaaf(variant=bounded)", "odaaf(mean_delay=16)", "generalized-odaaf"], environment, 2_000, 4, seed=1)
     assert [runs.label for runs in study] == [
-        "odaaf(variant=bounded, mean_delay=20, variance=none, bound=30)",
-        "odaaf(variant=mean, mean_delay=16, variance=none, bound=none)",
+        "odaaf(variant=bounded, mean_delay=20, bound=30)",
+        "odaaf(variant=mean, mean_delay=16)",
         "generalized-odaaf(d=30)",
     ]
     assert study["odaaf(variant=bounded)"] is study.runs[0]

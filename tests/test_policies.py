@@ -1,5 +1,6 @@
 """Policies: the battery, and Algorithm 1 line by line."""
 
+import dataclasses
 import math
 from typing import ClassVar
 
@@ -185,3 +186,32 @@ def test_the_battery_finds_kernels_that_would_be_compiled_again_and_again(monkey
     monkeypatch.setattr("aftereffect.testing.policies.check_spec", lambda policy: None)
     with pytest.raises(AssertionError, match="the same functions every time"):
         check_policy(Remaking())
+
+
+@pytest.mark.parametrize(
+    ("decide", "message"),
+    [
+        (lambda arms, own, params, t, rng: 0, r"decide must return \(arm, slots, window\), got 0"),
+        (lambda arms, own, params, t, rng: (0.5, 1, 1), "decide must return whole numbers"),
+        (lambda arms, own, params, t, rng: (rng.integers(2), 1, 1), r"not with rng.integers"),
+    ],
+)
+def test_the_battery_says_what_to_do(decide, message, monkeypatch):
+    monkeypatch.setattr("aftereffect.testing.policies.check_spec", lambda policy: None)
+    policy = type("Odd", (ae.RoundRobin,), {"kernels": lambda self: ae.RoundRobin().kernels()._replace(decide=decide)})()
+    with pytest.raises(AssertionError, match=message):
+        check_policy(policy)
+
+
+@dataclasses.dataclass(frozen=True)
+class Unregistered(ae.RoundRobin):
+    """A policy like any other, but without a name."""
+
+
+def test_the_battery_takes_policies_that_are_registered_frozen_dataclasses():
+    with pytest.raises(AssertionError, match="check_policy takes a policy"):
+        check_policy(ae.Ucb1)
+    with pytest.raises(AssertionError, match="must be a frozen dataclass"):
+        check_policy(type("Plain", (ae.RoundRobin,), {})())
+    with pytest.raises(AssertionError, match="is the class decorated with @register"):
+        check_policy(Unregistered())

@@ -131,5 +131,5 @@ def test_values_cannot_be_changed_through_their_tables():
 def test_a_name_is_not_taken_over():
     with pytest.raises(ae.SpecError, match=r"the name 'ucb1' is taken by aftereffect.policies.ucb1.Ucb1"):
         register(dataclasses.make_dataclass("Ucb1", [], bases=(ae.Policy,), frozen=True))
-    with pytest.raises(ae.SpecError, match="must be a dataclass"):
+    with pytest.raises(ae.SpecError, match="must be a frozen dataclass"):
         register(type("Plain", (ae.Policy,), {}))

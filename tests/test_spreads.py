@@ -8,6 +8,7 @@ import samples
 from scipy import special
 
 import aftereffect as ae
+from aftereffect.spreads import FixedShares
 from aftereffect.spreads.exponential_fit import exponential_fit
 from aftereffect.spreads.power_law import hurwitz_zeta
 
@@ -128,3 +129,11 @@ def test_a_power_law_that_cannot_be_certified_is_refused():
 def test_a_spread_for_each_arm_is_needed():
     with pytest.raises(ae.ParameterError, match="per-arm needs a spread for each of the 3 arms, got 2"):
         ae.StochasticBandit([0.9, 0.5, 0.1], ae.PerArm([ae.Immediate(), ae.Immediate()]))
+
+
+@pytest.mark.parametrize("shares", [[-0.5, 1.5], [0.5, 0.4], [2.0, 3.0], [[0.5, 0.5]], [0.5, 0.5, 0.0], [math.nan, 1]])
+def test_shares_of_a_spread_of_ones_own_are_checked(shares):
+    own = type("Own", (FixedShares,), {"shares": np.array(shares), "__str__": lambda self: "own"})()
+    for spread in (own, ae.PerArm([own, ae.Immediate()])):
+        with pytest.raises(ae.ParameterError, match="the shares of own must be an array of numbers from 0 on that sum to 1"):
+            ae.StochasticBandit([0.9, 0.1], spread)

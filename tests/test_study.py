@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 import aftereffect as ae
 from aftereffect.extras import require
+from aftereffect.simulation.plotting import save_picture
 
 ENV = ae.StochasticBandit([0.9, 0.6, 0.3], ae.Interval(3, 9))
 
@@ -60,7 +61,7 @@ def test_policies_are_found_by_place_label_spec_and_object(study):
         assert study[key] is study.runs[0]
     assert [runs.label for runs in study] == ["ars-ucb(alpha=4, growth=power(2))", "ucb1"]
     assert len(study) == 2
-    with pytest.raises(ae.ParameterError, match="no policy 'round-robin' in this study"):
+    with pytest.raises(ae.ParameterError, match="no policy 'round-robin' in this study; there are: ars-ucb"):
         study["round-robin"]
 
 
@@ -189,5 +190,19 @@ def test_progress_counts_every_replication():
 
 def test_a_missing_extra_is_named(monkeypatch):
     monkeypatch.setattr("aftereffect.extras.find_spec", lambda name: None)
-    with pytest.raises(ae.MissingExtraError, match=r"this needs polars: pip install 'aftereffect\[data\]'"):
+    with pytest.raises(ae.MissingExtraError, match="this needs polars: install it, or aftereffect with its extra 'data'"):
         require("polars")
+
+
+def test_a_dozen_policies_can_be_told_apart_in_a_picture(tmp_path):
+    policies = [f"ars-ucb(alpha={alpha})" for alpha in range(1, 11)] + ["odaaf(variant=variance)", "odaaf(variant=bounded)"]
+    environment = ae.StochasticBandit([0.9, 0.1], ae.UniformDelay(10, 30))
+    study = ae.simulate(policies, environment, 300, 3, seed=1, checkpoints=5)
+    save_picture(study, tmp_path / "dozen.png")
+    ax = study.plot(Figure().add_subplot())
+    assert len({(line.get_color(), str(line._unscaled_dash_pattern)) for line in ax.lines}) == 12
+
+
+def test_a_single_checkpoint_is_a_mark(tmp_path):
+    study = ae.simulate("ucb1", ENV, 100, 3, seed=1, checkpoints=1)
+    assert study.plot(Figure().add_subplot()).lines[0].get_marker() == "o"

@@ -14,7 +14,7 @@ def require(module: str) -> None:
     """Say which extra to install if a module is missing; cheap, so that it can be asked before a long run."""
     package = module.partition(".")[0]
     if find_spec(package) is None:
-        raise MissingExtraError(f"this needs {package}: pip install 'aftereffect[{EXTRAS[package]}]'")
+        raise MissingExtraError(f"this needs {package}: install it, or aftereffect with its extra {EXTRAS[package]!r}")
 
 
 def imported(module: str) -> ModuleType:

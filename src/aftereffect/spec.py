@@ -39,10 +39,12 @@ class Spec:
     kind = "name"
 
     def __str__(self) -> str:
-        """The spec string: required parameters by place, the others by name."""
+        """The spec string: required parameters by place, the others by name unless they are not given."""
+        given = [(field, getattr(self, field.name)) for field in fields(cast(Any, self))]
         written = [
-            _written(getattr(self, field.name)) if _required(field) else f"{field.name}={_written(getattr(self, field.name))}"
-            for field in fields(cast(Any, self))
+            _written(value) if _required(field) else f"{field.name}={_written(value)}"
+            for field, value in given
+            if value is not None or field.default is not None
         ]
         return f"{name_of(type(self))}({', '.join(written)})" if written else name_of(type(self))
 
@@ -59,8 +61,8 @@ class Spec:
 def register(cls: type[S]) -> type[S]:
     """Make a `Spec` dataclass known by name. A class decorator."""
     name = name_of(cls)
-    if "__dataclass_fields__" not in vars(cls):
-        raise SpecError(f"{cls.__qualname__} must be a dataclass: put @register above @dataclass(frozen=True)")
+    if "__dataclass_params__" not in vars(cls) or not cast(Any, cls).__dataclass_params__.frozen:
+        raise SpecError(f"{cls.__qualname__} must be a frozen dataclass: put @register above @dataclass(frozen=True)")
     taken = _REGISTRY.get(name, cls)
     if (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):  # equal when its module is reloaded
         raise SpecError(f"the name {name!r} is taken by {taken.__module__}.{taken.__qualname__}")

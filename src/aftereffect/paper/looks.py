@@ -20,5 +20,5 @@ LOOKS: Mapping[Policy, Look] = {
     Odaaf("bounded"): Look("ODAAF, told mean and bound", "#E69F00", DASH_DOT_DOT),
     Odaaf("variance"): Look("ODAAF, told mean and variance", "#CC79A7", DASH_DASH_DOT),
     GeneralizedOdaaf(): Look("generalised ODAAF, told the bound", "#D55E00", LONG),
-    Ucb1(): Look("UCB1, naive", "#000000", (0, (1, 1))),
+    Ucb1(): Look("UCB1, naive", "#000000", (0, (1, 4))),
 }

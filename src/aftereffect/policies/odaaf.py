@@ -82,7 +82,7 @@ class Odaaf(Policy):
     --------
     >>> from aftereffect import UniformDelay
     >>> print(Odaaf.informed_by(UniformDelay(10, 30), "bounded"))
-    odaaf(variant=bounded, mean_delay=20, variance=none, bound=30)
+    odaaf(variant=bounded, mean_delay=20, bound=30)
     """
 
     variant: VariantName = "mean"

@@ -27,16 +27,10 @@ class Look(NamedTuple):
     dashes: Any
 
 
-#: Colours (Okabe and Ito's, for all kinds of colour vision) with dashes, so that curves differ in grey print too.
-STYLES = (
-    ("#0072B2", "-"),
-    ("#D55E00", "--"),
-    ("#009E73", "-."),
-    ("#CC79A7", ":"),
-    ("#E69F00", (0, (5, 1, 1, 1, 1, 1))),
-    ("#56B4E9", (0, (8, 2))),
-    ("#000000", (0, (1, 1))),
-)
+#: Colours (Okabe and Ito's, for all kinds of colour vision) and dashes, for grey print; in step, 42 curves differ.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (9, 3)))
+_LONGEST_IN_TWO_COLUMNS = 40
 
 
 def plot_regret(
@@ -49,8 +43,10 @@ def plot_regret(
 
         ax = pyplot.figure(figsize=SIZE, layout="constrained").add_subplot()
     slots = np.array(study.checkpoints)
-    for runs, look in zip(study, looks or _default_looks(study), strict=True):
-        ax.plot(slots, runs.mean, color=look.colour, linestyle=look.dashes, label=look.name)
+    shown = looks or _default_looks(study)
+    for runs, look in zip(study, shown, strict=True):
+        mark = "o" if len(slots) == 1 else ""
+        ax.plot(slots, runs.mean, color=look.colour, linestyle=look.dashes, marker=mark, label=textwrap.fill(look.name, 90))
         if runs.sem is not None:
             band = 1.96 * runs.sem
             ax.fill_between(slots, runs.mean - band, runs.mean + band, color=look.colour, alpha=0.18, lw=0)
@@ -62,7 +58,7 @@ def plot_regret(
     ax.set_ylabel("pseudo-regret (generated reward lost)")
     ax.grid(visible=True, alpha=0.3)
     # Below the axes it can cover no curve, whatever their shape.
-    columns = 1 if len(study) < 3 else 2
+    columns = 1 if len(study) < 3 or max(len(look.name) for look in shown) > _LONGEST_IN_TWO_COLUMNS else 2
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=columns, frameon=False, fontsize="small", handlelength=4)
     return ax
 
@@ -73,7 +69,8 @@ def save_picture(study: "Study", path: str | os.PathLike[str], title: str = "", 
     from matplotlib.figure import Figure
 
     target = writable(path, SUFFIXES)
-    figure = Figure(figsize=SIZE, layout="constrained")
+    width, height = SIZE
+    figure = Figure(figsize=(width, height + 0.15 * len(study)), layout="constrained")
     ax = plot_regret(study, figure.add_subplot(), looks)
     ax.set_title(title or textwrap.fill(str(study.environment), 70), fontsize="medium")
     with replacing(target) as draft:
@@ -81,4 +78,4 @@ def save_picture(study: "Study", path: str | os.PathLike[str], title: str = "", 
 
 
 def _default_looks(study: "Study") -> list[Look]:
-    return [Look(runs.label, *STYLES[number % len(STYLES)]) for number, runs in enumerate(study)]
+    return [Look(runs.label, COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)]) for number, runs in enumerate(study)]

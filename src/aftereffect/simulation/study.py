@@ -16,7 +16,7 @@ from aftereffect.kernels import Matrix, Slots, Vector
 from aftereffect.policies import Policy
 from aftereffect.simulation.replications import Outcome
 from aftereffect.simulation.trace import Trace, traced
-from aftereffect.spec import nearest, parse
+from aftereffect.spec import parse
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -131,7 +131,7 @@ class Study:
             with suppress(SpecError, ParameterError):  # then it is no spec string either
                 wanted = str(parse(wanted, Policy).told(self.environment.knowledge))
         if wanted not in labels:
-            raise ParameterError(f"no policy {wanted!r} in this study: {nearest(wanted, labels)}")
+            raise ParameterError(f"no policy {str(policy)!r} in this study; there are: {', '.join(labels)}")
         return self.runs[labels.index(wanted)]
 
     def __repr__(self) -> str:

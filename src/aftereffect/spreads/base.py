@@ -26,7 +26,7 @@ class Spreading(Spec, ABC):
 
     @abstractmethod
     def by_arm(self, arms: int) -> tuple["Spread", ...]:
-        """The spread of each arm."""
+        """The spread of each arm; refuses what cannot be."""
 
 
 class Spread(Spreading):
@@ -78,6 +78,12 @@ class FiniteSpread(Spread):
     @abstractmethod
     def shares(self) -> Vector:
         """The shares at lags 0, 1, ..., reach."""
+
+    def by_arm(self, arms: int) -> tuple["Spread", ...]:
+        shares = np.asarray(self.shares, dtype=float)
+        if shares.ndim != 1 or not (shares >= 0).all() or abs(math.fsum(shares) - 1) > 1e-9 or shares[-1] == 0:
+            raise ParameterError(f"the shares of {self} must be an array of numbers from 0 on that sum to 1 and end above 0")
+        return super().by_arm(arms)
 
     @cached_property
     def tails(self) -> Vector:

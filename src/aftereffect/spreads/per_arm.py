@@ -33,4 +33,4 @@ class PerArm(Spreading):
     def by_arm(self, arms: int) -> tuple[Spread, ...]:
         if len(self.spreads) != arms:
             raise ParameterError(f"per-arm needs a spread for each of the {arms} arms, got {len(self.spreads)}")
-        return self.spreads
+        return tuple(spread.by_arm(1)[0] for spread in self.spreads)

@@ -1,12 +1,12 @@
 """What both batteries share."""
 
 import pickle
-from dataclasses import fields
 from typing import Any, cast
 
 import numpy as np
 
 from aftereffect.environments import ENGINES, Environment
+from aftereffect.errors import SpecError
 from aftereffect.policies import Policy
 from aftereffect.simulation.replications import Task, machine_code, plain, play, ready
 from aftereffect.spec import Spec, parse
@@ -20,15 +20,15 @@ def require(condition: object, message: str) -> None:
 
 def check_spec(thing: Spec) -> None:
     """It is a value: hashable, picklable, frozen, and its spec string reads back as itself."""
+    if not type(thing).__dict__.get("__dataclass_params__") or not cast(Any, thing).__dataclass_params__.frozen:
+        raise AssertionError(f"{type(thing).__name__} must be a frozen dataclass: @dataclass(frozen=True)")
     require(hash(thing) == hash(pickle.loads(pickle.dumps(thing))), f"{thing!r} must keep its hash through pickle")
     require(thing == pickle.loads(pickle.dumps(thing)), f"{thing!r} must survive pickle unchanged")
-    require(parse(str(thing)) == thing, f"parse({str(thing)!r}) must give back {thing!r}; is the class registered?")
-    for field in fields(cast(Any, thing)):
-        try:
-            setattr(thing, field.name, getattr(thing, field.name))
-        except AttributeError:
-            continue
-        raise AssertionError(f"{type(thing).__name__} must be a frozen dataclass, but {field.name} can be assigned")
+    try:
+        again: Spec = parse(str(thing))
+    except SpecError as error:
+        raise AssertionError(f"parse({str(thing)!r}) fails, {error}; is the class decorated with @register?") from None
+    require(again == thing, f"parse({str(thing)!r}) must give back {thing!r}, got {again!r}")
 
 
 def check_compiled(policy: Policy, environment: Environment, horizon: int) -> None:

@@ -21,6 +21,10 @@ def check_environment(environment: Environment) -> None:
     slots shows nothing, and for stochastic bandits the mean total of windows of many kinds is, on both engines, what the
     spreads' tails say.
     """
+    require(
+        isinstance(environment, Environment),
+        f"check_environment takes an environment, such as StochasticBandit([.9, .1], spread), got {environment!r}",
+    )
     check_spec(environment)
     require(environment.arms >= 2, "an environment must have at least two arms")
     last = environment.arms - 1

@@ -1,5 +1,6 @@
 """What every policy must hold to."""
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ def check_policy(policy: Policy) -> None:
     slots, and parameters stay as they were. Kernels draw with ``rng.random()`` only, and compiled and plain runs are equal
     to the last bit.
     """
+    require(isinstance(policy, Policy), f"check_policy takes a policy, such as Ucb1(), got {policy!r}")
     check_spec(policy)
     policy = policy.told(_ENVIRONMENT.knowledge)
     _check_arrays(policy)
@@ -41,7 +43,7 @@ def _check_arrays(policy: Policy) -> None:
     require(first.arms.shape[1] == _ARMS, "initial(arms).arms must have one column per arm")
     for array, again in zip((*first, policy.params(_ARMS, _HORIZON)), (*second, policy.params(_ARMS, _HORIZON)), strict=True):
         require(
-            array.dtype == np.float64 and array.flags.c_contiguous and array.size > 0,
+            isinstance(array, np.ndarray) and array.dtype == np.float64 and array.flags.c_contiguous and array.size > 0,
             "initial and params must give float64 arrays that are C-contiguous and not empty",
         )
         require(np.array_equal(array, again), "initial and params must give the same values every time")
@@ -82,9 +84,13 @@ def _played(policy: Policy, state: State, params: Vector, t: int, until: int, rn
     world = np.random.default_rng(t)
     decisions: Decisions = []
     while t < until:
-        arm, slots, window = decide(*state, params, t, rng)
+        decision = decide(*state, params, t, rng)
         require(
-            all(isinstance(each, int) for each in (arm, slots, window)),
+            isinstance(decision, tuple) and len(decision) == 3, f"decide must return (arm, slots, window), got {decision!r}"
+        )
+        arm, slots, window = decision
+        require(
+            all(isinstance(each, Integral) for each in (arm, slots, window)),
             f"decide must return whole numbers, got {(arm, slots, window)}",
         )
         require(
@@ -108,6 +114,11 @@ class _OnlyRandom:
 
     def random(self) -> float:
         return self._rng.random()
+
+    def __getattr__(self, name: str) -> object:
+        raise AssertionError(
+            f"kernels must draw with rng.random() only, not with rng.{name}: a replay must survive a numpy upgrade"
+        )
 
     def copy(self) -> "_OnlyRandom":
         other = _OnlyRandom(0)
