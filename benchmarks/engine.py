@@ -131,7 +131,7 @@ def against_a_hand_written_loop() -> Iterator[bool]:
 def two_threads() -> Iterator[bool]:
     """A study on one and on two threads."""
     settings = (ae.ArsUcb(), ae.Interval(30, 40), 10_000_000, "roundwise", 2_000)
-    one, two = replication(*settings, repeats=3, jobs=1), replication(*settings, repeats=3, jobs=2)
+    one, two = replication(*settings, repeats=7, jobs=1), replication(*settings, repeats=7, jobs=2)
     kept = one / two >= 1.7
     print(f"\n2,000 replications, interval(30, 40), T=1e+07: {one * 2_000:.2f} s on one thread, {two * 2_000:.2f} s on two:")
     print(f"{one / two:.2f}x, at least 1.7x {verdict(kept)}")
