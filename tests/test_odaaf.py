@@ -110,12 +110,13 @@ def test_every_arm_has_as_many_plays_as_its_phase_wants():
 def test_the_bridge_is_played_by_the_best_arm_and_not_counted():
     environment = ae.StochasticBandit([1, 0.8, 0.5], ae.Immediate(), ae.Constant())
     policy = ae.Odaaf("bounded", mean_delay=0, bound=1)
-    _, second, third, *_ = policy.targets(50_000)
-    trace = ae.simulate(policy, environment, 50_000, 1, seed=1, engine="slotwise").trace(0, 0)
-    lengths = np.diff(np.flatnonzero(np.diff(trace.arm, prepend=-1, append=-1)))
-    pulls = np.bincount(trace.arm)
-    assert pulls[1:].tolist() == [third, second]
-    assert lengths.sum() == 50_000
+    first, second, third, *_ = policy.targets(50_000)
+    arms = ae.simulate(policy, environment, 50_000, 1, seed=1, engine="slotwise").trace(0, 0).arm
+    phase_1, bridge, rest = np.split(arms, [3 * first, 4 * first])
+    assert np.bincount(phase_1).tolist() == [first] * 3
+    assert set(bridge) == {0}
+    assert np.bincount(rest[: 3 * (second - first)]).tolist() == [second - first] * 3
+    assert np.bincount(arms)[1:].tolist() == [third, second]
 
 
 def test_the_order_of_the_arms_is_drawn_anew_in_every_run():

@@ -16,7 +16,7 @@ import inspect
 import re
 from collections.abc import Iterable
 from dataclasses import MISSING, fields
-from typing import Any, NoReturn, TypeVar, cast, get_type_hints
+from typing import Any, NoReturn, TypeVar, cast, get_type_hints, overload
 
 from aftereffect.checks import shown
 from aftereffect.errors import ParameterError, SpecError
@@ -93,7 +93,15 @@ def summary(cls: type[Spec]) -> str:
     return (inspect.getdoc(cls) or "").partition("\n")[0]
 
 
-def parse(text: str, kind: type[S] = Spec) -> S:  # type: ignore[assignment]  # a type variable's default is not expressible
+@overload
+def parse(text: str) -> Spec: ...
+
+
+@overload
+def parse(text: str, kind: type[S]) -> S: ...
+
+
+def parse(text: str, kind: type[Spec] = Spec) -> Spec:
     """Read a spec string.
 
     Parameters

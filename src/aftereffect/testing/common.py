@@ -25,7 +25,7 @@ def check_spec(thing: Spec) -> None:
     require(hash(thing) == hash(pickle.loads(pickle.dumps(thing))), f"{thing!r} must keep its hash through pickle")
     require(thing == pickle.loads(pickle.dumps(thing)), f"{thing!r} must survive pickle unchanged")
     try:
-        again: Spec = parse(str(thing))
+        again = parse(str(thing))
     except SpecError as error:
         raise AssertionError(f"parse({str(thing)!r}) fails, {error}; is the class decorated with @register?") from None
     require(again == thing, f"parse({str(thing)!r}) must give back {thing!r}, got {again!r}")
