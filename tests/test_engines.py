@@ -8,7 +8,7 @@ import aftereffect as ae
 from aftereffect.simulation.replications import Task, play, ready
 from aftereffect.testing import Script, totals, window_moments
 
-RUNS = 4_000
+RUNS = 12_000  # a sample variance is skewed: with fewer, 4 standard errors are not rare enough
 SCRIPTS = {
     "whole rounds, long and short": ((0, 100, 100), (1, 3, 3), (2, 1, 1), (0, 20, 20), (1, 150, 150)),
     "windows shorter than their rounds": ((0, 100, 10), (1, 100, 60), (2, 5, 2), (0, 30, 29), (1, 90, 1)),
@@ -38,7 +38,7 @@ def test_mean_and_variance_of_each_total(engine, name):
         known &= error > 1e-9  # a fair coin is always as far from its mean
         deviates.append(((centred**2).mean(axis=0) - variance)[known] / error[known])
     z = np.concatenate(deviates)
-    assert np.abs(z).max() <= 4.5
+    assert np.abs(z).max() <= 4
     assert np.mean(z**2) <= 1 + 4 * np.sqrt(2 / len(z))
 
 
