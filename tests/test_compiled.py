@@ -82,7 +82,7 @@ def test_an_edited_helper_changes_the_result(play, tmp_path):
     assert play("ucb1") == before
     helper = tmp_path / "aftereffect" / "policies" / "averages.py"
     source = helper.read_text()
-    edited = source.replace("math.sqrt(alpha * log_t / plays)", "math.sqrt(alpha * log_t / plays) * 5.0")
+    edited = source.replace("math.sqrt(alpha * math.log", "math.sqrt(5.0 * alpha * math.log")
     assert edited != source
     helper.write_text(edited)
     assert play("ucb1") != before

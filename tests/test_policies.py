@@ -10,7 +10,7 @@ import samples
 
 import aftereffect as ae
 from aftereffect.policies import State
-from aftereffect.policies.averages import COLLECTED, PLAYS, ROUNDS
+from aftereffect.policies.averages import blank, credit
 from aftereffect.testing import check_policy
 
 
@@ -72,9 +72,12 @@ def test_ars_ucb_decides_as_algorithm_1(policy, f):
     assert [player.step(total_of) for _ in range(60)] == expected
 
 
-def arms_state(plays, collected, rounds):
-    arms = np.zeros((3, len(plays)))
-    arms[PLAYS], arms[COLLECTED], arms[ROUNDS] = plays, collected, rounds
+def after_a_round(plays, collected):
+    """The state when each arm has had one round, but those that were never played."""
+    arms = blank(len(plays))
+    for arm, slots in enumerate(plays):
+        if slots:
+            credit(arms, arm, slots, collected[arm])
     return State(arms, np.zeros(1))
 
 
@@ -93,7 +96,7 @@ def arms_state(plays, collected, rounds):
 def test_the_cap_and_the_tie_rule(plays, collected, chosen):
     policy = ae.ArsUcb(alpha=1)
     decide, _ = policy.kernels()
-    arm, _, _ = decide(*arms_state(plays, collected, 1), policy.params(3, 1000), sum(plays), None)
+    arm, _, _ = decide(*after_a_round(plays, collected), policy.params(3, 1000), sum(plays), None)
     assert arm == chosen
 
 
@@ -103,10 +106,10 @@ def test_t_is_the_number_of_slots_played_so_far():
     decide, _ = policy.kernels()
     plays = [200, 100]
     gap = math.sqrt(math.log(29.5) / 100) - math.sqrt(math.log(29.5) / 200)
-    state = arms_state(plays, [200 * (0.1 + gap), 10], 1)
+    state = after_a_round(plays, [200 * (0.1 + gap), 10])
     assert [decide(*state, policy.params(2, 1000), t, None)[0] for t in (28, 29, 30, 31)] == [0, 0, 1, 1]
     ucb1 = ae.Ucb1()
-    state = arms_state(plays, [200 * (0.1 + gap * math.sqrt(2)), 10], 1)
+    state = after_a_round(plays, [200 * (0.1 + gap * math.sqrt(2)), 10])
     assert [ucb1.kernels().decide(*state, ucb1.params(2, 1000), t, None)[0] for t in (28, 29, 30, 31)] == [0, 0, 1, 1]
 
 
@@ -114,17 +117,17 @@ def test_ucb1_is_not_capped_and_ties_go_to_the_smallest_index():
     policy = ae.Ucb1()
     decide, _ = policy.kernels()
     params = policy.params(3, 1000)
-    assert decide(*arms_state([5, 5, 5], [40, 45, 45], 1), params, 15, None) == (1, 1, 1)
-    assert decide(*arms_state([5, 5, 0], [40, 45, 0], 1), params, 10, None) == (2, 1, 1)
+    assert decide(*after_a_round([5, 5, 5], [40, 45, 45]), params, 15, None) == (1, 1, 1)
+    assert decide(*after_a_round([5, 5, 0], [40, 45, 0]), params, 10, None) == (2, 1, 1)
 
 
 def test_ucb1_index_by_hand():
     policy = ae.Ucb1()
     decide, _ = policy.kernels()
     # 3/10 + sqrt(2 ln 30 / 10) = 1.1248 and 8/20 + sqrt(2 ln 30 / 20) = .9832; with 10.83 collected both are equal
-    assert decide(*arms_state([10, 20], [3, 8], 1), policy.params(2, 100), 30, None)[0] == 0
-    assert decide(*arms_state([10, 20], [3, 10.9], 1), policy.params(2, 100), 30, None)[0] == 1
-    assert decide(*arms_state([10, 20], [3, 10.8], 1), policy.params(2, 100), 30, None)[0] == 0
+    assert decide(*after_a_round([10, 20], [3, 8]), policy.params(2, 100), 30, None)[0] == 0
+    assert decide(*after_a_round([10, 20], [3, 10.9]), policy.params(2, 100), 30, None)[0] == 1
+    assert decide(*after_a_round([10, 20], [3, 10.8]), policy.params(2, 100), 30, None)[0] == 0
 
 
 def test_round_robin_takes_turns():

@@ -16,7 +16,6 @@ spread whose constants d1 (of the lag) and d2 (of the variance) are finite, the 
 often enough.
 """
 
-import math
 from dataclasses import dataclass
 from functools import cache
 
@@ -25,7 +24,7 @@ import numpy as np
 from aftereffect.checks import real
 from aftereffect.growth import Growth, Power, SlotsOfRound, as_growth
 from aftereffect.kernels import Matrix, PolicyKernels, Vector
-from aftereffect.policies.averages import COLLECTED, PLAYS, ROUNDS, blank, credit, optimism
+from aftereffect.policies.averages import PLAYS, ROUNDS, blank, credit, optimism, width
 from aftereffect.policies.base import Policy, State
 from aftereffect.spec import register
 
@@ -73,12 +72,12 @@ def kernels(slots_of_round: SlotsOfRound) -> PolicyKernels:
 
     def decide(arms: Matrix, own: Vector, params: Vector, t: int, rng: np.random.Generator) -> tuple[int, int, int]:
         chosen, highest = 0, -1.0
-        log_t = math.log(max(t, 1))
+        shared = width(params[ALPHA], t)
         for arm in range(arms.shape[1]):
             if arms[PLAYS, arm] == 0.0:
                 chosen = arm
                 break
-            index = min(optimism(arms[COLLECTED, arm], arms[PLAYS, arm], params[ALPHA], log_t), 1.0)
+            index = min(optimism(arms, arm, shared), 1.0)
             if index > highest or (index == highest and arms[PLAYS, arm] < arms[PLAYS, chosen]):
                 chosen, highest = arm, index
         slots = slots_of_round(params[GROWTH:], int(arms[ROUNDS, chosen]) + 1)

@@ -9,7 +9,7 @@ import numpy as np
 
 from aftereffect.kernels import Matrix
 
-ROWS = PLAYS, COLLECTED, ROUNDS = range(3)
+ROWS = PLAYS, COLLECTED, ROUNDS, AVERAGE, BREADTH = range(5)
 
 
 def blank(arms: int) -> Matrix:
@@ -22,8 +22,16 @@ def credit(arms: Matrix, arm: int, slots: int, total: float) -> None:
     arms[PLAYS, arm] += slots
     arms[COLLECTED, arm] += total
     arms[ROUNDS, arm] += 1
+    arms[AVERAGE, arm] = arms[COLLECTED, arm] / arms[PLAYS, arm]
+    arms[BREADTH, arm] = 1.0 / math.sqrt(arms[PLAYS, arm])
 
 
-def optimism(collected: float, plays: float, alpha: float, log_t: float) -> float:
-    """The upper confidence index of an arm: its average and a radius."""
-    return collected / plays + math.sqrt(alpha * log_t / plays)
+def width(alpha: float, t: int) -> float:
+    """The part of a radius that all arms share, sqrt(alpha ln t); with their breadth, 1 / sqrt(plays), it is the whole."""
+    return math.sqrt(alpha * math.log(max(t, 1)))
+
+
+def optimism(arms: Matrix, arm: int, width: float) -> float:
+    """The upper confidence index of an arm: its average and a radius; no root for arms that were not played since."""
+    index: float = arms[AVERAGE, arm] + width * arms[BREADTH, arm]
+    return index

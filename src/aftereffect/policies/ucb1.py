@@ -9,13 +9,12 @@ With immediate rewards this is UCB1 and its regret logarithmic. With late ones i
 long reach it can settle on a wrong arm.
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from aftereffect.kernels import Matrix, PolicyKernels, Vector
-from aftereffect.policies.averages import COLLECTED, PLAYS, blank, credit, optimism
+from aftereffect.policies.averages import PLAYS, blank, credit, optimism, width
 from aftereffect.policies.base import Policy, State
 from aftereffect.spec import register
 
@@ -38,11 +37,11 @@ class Ucb1(Policy):
 def decide(arms: Matrix, own: Vector, params: Vector, t: int, rng: np.random.Generator) -> tuple[int, int, int]:
     """The arm with the highest index, for one slot."""
     chosen, highest = 0, -1.0
-    log_t = math.log(max(t, 1))
+    shared = width(2.0, t)
     for arm in range(arms.shape[1]):
         if arms[PLAYS, arm] == 0.0:
             return arm, 1, 1
-        index = optimism(arms[COLLECTED, arm], arms[PLAYS, arm], 2.0, log_t)
+        index = optimism(arms, arm, shared)
         if index > highest:
             chosen, highest = arm, index
     return chosen, 1, 1
