@@ -12,7 +12,7 @@ DRAWS = 40_000
 @pytest.mark.parametrize("reward", samples.REWARDS, ids=str)
 @pytest.mark.parametrize("mean", [0, 0.05, 0.5, 0.7, 1])
 def test_moments(reward, mean):
-    one, many = reward.kernels()
+    one, many, _ = reward.kernels()
     params, rng = reward.params(), np.random.default_rng(4)
     drawn = np.array([one(params, mean, rng) for _ in range(DRAWS)])
     sums = np.array([many(params, 7, mean, rng) for _ in range(DRAWS // 4)])
@@ -24,6 +24,23 @@ def test_moments(reward, mean):
     assert sums.mean() == pytest.approx(7 * mean, abs=4 * np.sqrt(7 * variance / len(sums)) + 1e-12)
     assert sums.var() == pytest.approx(7 * variance, rel=0.06, abs=1e-12)
     assert many(params, 0, mean, rng) == 0
+
+
+@pytest.mark.parametrize("mean", [0, 0.05, 0.3, 0.5, 0.7, 0.99, 1])
+def test_eight_bernoulli_pulls_at_once_are_independent(mean):
+    """Every outcome as often as it should be, bit by bit and in all; the first pull is the highest bit."""
+    eight = ae.Bernoulli().kernels().eight
+    rng = np.random.default_rng(5)
+    seen = np.bincount([eight(mean, rng) for _ in range(DRAWS)], minlength=256)
+    ones = np.array([number.bit_count() for number in range(256)])
+    chances = float(mean) ** ones * (1.0 - mean) ** (8 - ones)
+    assert seen[chances == 0].sum() == 0
+    common = chances * DRAWS >= 5
+    errors = (seen - chances * DRAWS)[common] / np.sqrt(DRAWS * (chances * (1 - chances))[common] + 1e-12)
+    assert abs(errors).max() <= 4.5
+    for bit in range(8):
+        share = seen[[number >> bit & 1 == 1 for number in range(256)]].sum() / DRAWS
+        assert share == pytest.approx(mean, abs=4 * np.sqrt(mean * (1 - mean) / DRAWS) + 1e-12)
 
 
 def test_bad_concentrations_are_refused():

@@ -1,5 +1,6 @@
 """What one pull brings in all, before it is spread over time: a law on [0, 1] given by its mean."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,14 +17,19 @@ DrawOne: TypeAlias = Callable[[Vector, float, np.random.Generator], float]
 DrawSum: TypeAlias = Callable[[Vector, int, float, np.random.Generator], float]
 
 
+DrawEight: TypeAlias = Callable[[float, np.random.Generator], int]
+
+
 class RewardKernels(NamedTuple):
     """One pull's reward, ``one(params, mean, rng)``, and the sum of n independent ones, ``many(params, n, mean, rng)``.
 
-    A mean of 0 must give 0: that is how an arm with another spread rests.
+    A mean of 0 must give 0: that is how an arm with another spread rests. Where a reward is 0 or 1, ``eight(mean, rng)`` tells
+    which of eight pulls in a row bring 1, as the bits of a number, the first pull being the highest bit.
     """
 
     one: DrawOne
     many: DrawSum
+    eight: DrawEight | None = None
 
 
 class Reward(Spec, ABC):
@@ -58,13 +64,36 @@ def bernoulli_many(params: Vector, n: int, mean: float, rng: np.random.Generator
     return float(rng.binomial(n, mean))
 
 
+#: The numbers below 256 by how many of their bits are set, and how many numbers have as many.
+_BY_BITS_SET = np.array(sorted(range(256), key=int.bit_count))
+_ALIKE = np.array([math.comb(8, count) for count in range(9)])
+
+
+def bernoulli_eight(mean: float, rng: np.random.Generator) -> int:
+    """By inversion, with one random number: how many of the eight are the rarer outcome, and then which."""
+    rare = min(mean, 1.0 - mean)
+    left = rng.random()
+    twice = (1.0 - rare) * (1.0 - rare)
+    chance = twice * twice * twice * twice
+    first = count = 0
+    while left >= chance and count < 8:
+        left -= chance
+        first += _ALIKE[count]
+        chance *= rare / (1.0 - rare) * (8 - count) / (count + 1)
+        count += 1
+    # Rounding may leave a little more than the last chance.
+    which = min(int(left / chance * _ALIKE[count]), _ALIKE[count] - 1) if chance > 0.0 else 0
+    bits = int(_BY_BITS_SET[first + which])
+    return 255 - bits if mean > 0.5 else bits
+
+
 @register
 @dataclass(frozen=True)
 class Bernoulli(Reward):
     """1 with probability equal to the mean, else 0."""
 
     def kernels(self) -> RewardKernels:
-        return RewardKernels(bernoulli_one, bernoulli_many)
+        return RewardKernels(bernoulli_one, bernoulli_many, bernoulli_eight)
 
     def variance(self, means: Vector) -> Vector:
         return means * (1 - means)

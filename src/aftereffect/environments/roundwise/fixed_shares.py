@@ -29,7 +29,7 @@ def _(spread: Immediate, reward: RewardKernels, horizon: int) -> Recipe[SpreadCo
 @cache
 def in_shares(reward: RewardKernels) -> SpreadCollect:
     """The kernel for any shares."""
-    one, many = reward
+    one, many, _ = reward
 
     def collect(
         memory: Memory,
@@ -49,9 +49,14 @@ def in_shares(reward: RewardKernels) -> SpreadCollect:
         for slot in range(max(t, start - reach), start):
             memory[row, slot % size] = one(params, mean, rng)
         total = 0.0
-        for slot in range(max(0, start - reach), start):
+        first = max(0, start - reach)
+        place = first % size  # dividing at every slot would take most of the time
+        for slot in range(first, start):
             lands = laws[row, start - slot] - laws[row, min(end - slot, reach) + 1]
-            total += memory[row, slot % size] * lands
+            total += memory[row, place] * lands
+            place += 1
+            if place == size:
+                place = 0
         edge = max(start, end - reach + 1)
         for slot in range(edge, end + 1):
             pulled = one(params, mean, rng)
@@ -65,7 +70,7 @@ def in_shares(reward: RewardKernels) -> SpreadCollect:
 @cache
 def at_once(reward: RewardKernels) -> SpreadCollect:
     """The kernel where nothing is ever pending."""
-    _, many = reward
+    _, many, _ = reward
 
     def collect(
         memory: Memory,

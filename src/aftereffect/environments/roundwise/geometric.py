@@ -25,7 +25,7 @@ def _(spread: Geometric, reward: RewardKernels, horizon: int) -> Recipe[SpreadCo
 @cache
 def fading(reward: RewardKernels) -> SpreadCollect:
     """The kernel for any gamma."""
-    one, many = reward
+    one, many, _ = reward
 
     def collect(
         memory: Memory,

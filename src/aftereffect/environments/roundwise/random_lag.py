@@ -26,7 +26,7 @@ def _(spread: RandomLag, reward: RewardKernels, horizon: int) -> Recipe[SpreadCo
 @cache
 def at_random_lags(reward: RewardKernels, draw_lag: DrawLag) -> SpreadCollect:
     """The kernel for one way of drawing lags."""
-    one, many = reward
+    one, many, _ = reward
 
     def deliver(
         memory: Memory,
