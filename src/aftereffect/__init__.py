@@ -23,6 +23,7 @@ from aftereffect.errors import (
 )
 from aftereffect.growth import Exponential, Growth, Power
 from aftereffect.policies import ArsUcb, GeneralizedOdaaf, Odaaf, Policy, RoundRobin, Ucb1
+from aftereffect.provenance import __version__ as __version__
 from aftereffect.rewards import Bernoulli, Beta, Constant, Reward, Uniform
 from aftereffect.simulation import PolicyRuns, Study, Trace, simulate
 from aftereffect.spec import parse
@@ -40,8 +41,6 @@ from aftereffect.spreads import (
     Spreading,
     UniformDelay,
 )
-
-__version__ = "0.1.0"
 
 __all__ = [
     "AftereffectError",

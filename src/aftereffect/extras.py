@@ -6,18 +6,18 @@ from types import ModuleType
 
 from aftereffect.errors import MissingExtraError
 
-#: Which extra of this package brings a module.
-EXTRAS = {"matplotlib": "plot", "polars": "data"}
+#: What each extra of this package brings; a module's own extra comes before those that gather several.
+EXTRAS = {"plot": ("matplotlib",), "data": ("polars",), "paper": ("matplotlib", "polars", "markdown_it")}
 
 
-def require(module: str) -> None:
-    """Say which extra to install if a module is missing; cheap, so that it can be asked before a long run."""
-    package = module.partition(".")[0]
-    if find_spec(package) is None:
-        raise MissingExtraError(f"this needs {package}: install it, or aftereffect with its extra {EXTRAS[package]!r}")
+def require(extra: str) -> None:
+    """Say which extra to install if a part of it is missing; cheap, so that it can be asked before a long run."""
+    missing = [module for module in EXTRAS[extra] if find_spec(module) is None]
+    if missing:
+        raise MissingExtraError(f"this needs {' and '.join(missing)}: install aftereffect with its extra {extra!r}")
 
 
 def imported(module: str) -> ModuleType:
     """An optional module, or a message that says which extra to install."""
-    require(module)
+    require(next(extra for extra, modules in EXTRAS.items() if module in modules))
     return import_module(module)

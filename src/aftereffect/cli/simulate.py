@@ -4,6 +4,7 @@ import csv
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -81,13 +82,13 @@ def simulate(
     environment = StochasticBandit(means, parse(spread, Spreading), parse(reward, Reward))
     players = [parse(text, Policy) for text in policy]
     if out is not None:
-        require("polars")
+        require("data")
         writable(out, TABLES)
     if plot is not None:
-        require("matplotlib")
+        require("plot")
         writable(plot, PICTURES)
     runs = whole("replications", replications, at_least=1)
-    with progress_bar("simulating", len(players) * runs) as progress:
+    with progress_bar(len(players) * runs) as progress:
         study = run_study(
             players,
             environment,
@@ -97,7 +98,7 @@ def simulate(
             engine=engine,
             checkpoints=checkpoints,
             jobs=jobs,
-            progress=progress,
+            progress=partial(progress, "simulating"),
         )
     FORMATS[format](study)  # first, so that nothing is lost if a disk is full
     if out is not None:

@@ -25,4 +25,9 @@ def checkpoints_for(horizon: int, wanted: int | Iterable[int]) -> tuple[int, ...
     count = whole("checkpoints", wanted, at_least=1, at_most=MOST_COUNT)
     if count >= horizon:
         return tuple(range(1, horizon + 1))
-    return tuple(sorted({round(slot) for slot in np.geomspace(horizon, 1, count)}))
+    return log_spaced(1, horizon, count)
+
+
+def log_spaced(first: int, last: int, count: int) -> tuple[int, ...]:
+    """That many slots, evenly spaced in log time; fewer where rounding makes some equal. The last is always there."""
+    return tuple(sorted({round(slot) for slot in np.geomspace(last, first, count)}))

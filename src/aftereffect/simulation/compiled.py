@@ -29,9 +29,9 @@ from numba.extending import register_jitable
 
 from aftereffect.errors import ParameterError
 from aftereffect.kernels import Engine, PolicyKernels
+from aftereffect.provenance import sources_digest
 from aftereffect.simulation.driver import BATCH, Replay, batch, driver
 
-_PACKAGE = Path(__file__).parents[1]
 _UNUSED_DAYS = 30
 _lock = Lock()
 _drivers: dict[tuple[str, Any], Replay] = {}
@@ -160,12 +160,10 @@ def _module(value: Any) -> Any:
 
 def _cache_folder(name: str, sources: set[Path]) -> Path | None:
     """A driver's folder, or None where none can be written: then nothing is kept, and all still works."""
-    digest = hashlib.sha256(f"{name} {numba.__version__} {np.__version__}".encode())
     try:
-        for path in sorted({*_PACKAGE.rglob("*.py"), *sources}):
-            digest.update(path.read_bytes())
+        content = f"{name} {numba.__version__} {np.__version__} {sources_digest(sources)}"
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        folder = Path(_config.CACHE_DIR or home) / "aftereffect" / digest.hexdigest()[:20]
+        folder = Path(_config.CACHE_DIR or home) / "aftereffect" / hashlib.sha256(content.encode()).hexdigest()[:20]
         if not folder.is_dir():
             folder.mkdir(parents=True)
             _forget_unused(folder.parent)

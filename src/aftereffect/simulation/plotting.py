@@ -2,7 +2,7 @@
 
 import os
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -31,6 +31,8 @@ class Look(NamedTuple):
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (9, 3)))
 _LONGEST_IN_TWO_COLUMNS = 40
+DPI = 160
+LEGEND: dict[str, Any] = {"frameon": False, "fontsize": "small", "handlelength": 4}
 
 
 def plot_regret(
@@ -42,9 +44,18 @@ def plot_regret(
         from matplotlib import pyplot
 
         ax = pyplot.figure(figsize=SIZE, layout="constrained").add_subplot()
+    shown = looks or default_looks(runs.label for runs in study)
+    draw_curves(study, ax, shown)
+    # Below the axes it can cover no curve, whatever their shape.
+    columns = 1 if len(study) < 3 or max(len(look.name) for look in shown) > _LONGEST_IN_TWO_COLUMNS else 2
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=columns, **LEGEND)
+    return ax
+
+
+def draw_curves(study: "Study", ax: "matplotlib.axes.Axes", looks: Sequence[Look]) -> None:
+    """The curves with their bands and axes, without a legend."""
     slots = np.array(study.checkpoints)
-    shown = looks or _default_looks(study)
-    for runs, look in zip(study, shown, strict=True):
+    for runs, look in zip(study, looks, strict=True):
         mark = "o" if len(slots) == 1 else ""
         ax.plot(slots, runs.mean, color=look.colour, linestyle=look.dashes, marker=mark, label=textwrap.fill(look.name, 90))
         if runs.sem is not None:
@@ -54,13 +65,10 @@ def plot_regret(
     if len(slots) > 1:
         ax.set_xlim(slots[0], slots[-1])
     ax.set_ylim(bottom=0)
+    ax.yaxis.set_major_formatter("{x:,.6g}")
     ax.set_xlabel("slots played")
     ax.set_ylabel("pseudo-regret (generated reward lost)")
     ax.grid(visible=True, alpha=0.3)
-    # Below the axes it can cover no curve, whatever their shape.
-    columns = 1 if len(study) < 3 or max(len(look.name) for look in shown) > _LONGEST_IN_TWO_COLUMNS else 2
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=columns, frameon=False, fontsize="small", handlelength=4)
-    return ax
 
 
 def save_picture(study: "Study", path: str | os.PathLike[str], title: str = "", looks: Sequence[Look] | None = None) -> None:
@@ -74,8 +82,9 @@ def save_picture(study: "Study", path: str | os.PathLike[str], title: str = "", 
     ax = plot_regret(study, figure.add_subplot(), looks)
     ax.set_title(title or textwrap.fill(str(study.environment), 70), fontsize="medium")
     with replacing(target) as draft:
-        figure.savefig(draft, dpi=160)
+        figure.savefig(draft, dpi=DPI)
 
 
-def _default_looks(study: "Study") -> list[Look]:
-    return [Look(runs.label, COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)]) for number, runs in enumerate(study)]
+def default_looks(names: Iterable[str]) -> list[Look]:
+    """One look for each name."""
+    return [Look(name, COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)]) for number, name in enumerate(names)]

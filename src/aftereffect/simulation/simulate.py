@@ -14,6 +14,7 @@ from aftereffect.environments import ENGINES, EngineName, Environment
 from aftereffect.errors import ParameterError
 from aftereffect.knowledge import Knowledge
 from aftereffect.policies import Policy
+from aftereffect.provenance import made_by
 from aftereffect.simulation.checkpoints import DEFAULT_COUNT, checkpoints_for
 from aftereffect.simulation.driver import BATCH
 from aftereffect.simulation.replications import Outcome, Task, play, ready
@@ -22,7 +23,7 @@ from aftereffect.spec import as_spec, nearest
 
 #: Small enough for any integer column and for JSON readers that keep numbers as doubles.
 _DRAWN_SEED_BITS = 53
-_LARGEST_SEED = 2**63 - 1
+LARGEST_SEED = 2**63 - 1
 #: A curve is kept of each.
 MOST_REPLICATIONS = 10_000_000
 MOST_JOBS = 1_024
@@ -88,7 +89,7 @@ def simulate(
     if slots < world.arms:
         raise ParameterError(f"horizon must be at least the number of arms, {world.arms}, got {slots}")
     count = whole("replications", replications, at_least=1, at_most=MOST_REPLICATIONS)
-    entropy = secrets.randbits(_DRAWN_SEED_BITS) if seed is None else whole("seed", seed, at_most=_LARGEST_SEED)
+    entropy = secrets.randbits(_DRAWN_SEED_BITS) if seed is None else whole("seed", seed, at_most=LARGEST_SEED)
     threads = _cores() if jobs is None else whole("jobs", jobs, at_least=1, at_most=MOST_JOBS)
     marks = checkpoints_for(slots, checkpoints)
     for player in players.values():
@@ -102,7 +103,7 @@ def simulate(
         )
     finally:  # without waiting: after an interrupt, batches under way end by themselves
         pool.shutdown(wait=False, cancel_futures=True)
-    return Study(world, engine, slots, marks, entropy, runs)
+    return Study(world, engine, slots, marks, entropy, made_by(), runs)
 
 
 def _players(policies: Policy | str | Iterable[Policy | str], knowledge: Knowledge) -> dict[str, Policy]:

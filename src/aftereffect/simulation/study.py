@@ -101,6 +101,8 @@ class PolicyRuns:
 class Study:
     """Regret curves of some policies in one environment.
 
+    ``made_by`` says which version of this package and of its sources played it.
+
     ``study["ars-ucb"]`` (or a policy, or its place in the list) gives the `PolicyRuns` of one policy; iterating gives all.
     """
 
@@ -109,6 +111,7 @@ class Study:
     horizon: int
     checkpoints: tuple[int, ...]
     seed: int
+    made_by: str
     runs: tuple[PolicyRuns, ...]
 
     @property

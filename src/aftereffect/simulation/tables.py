@@ -25,6 +25,7 @@ COLUMNS = (
     "engine",
     "horizon",
     "seed",
+    "made_by",
     "seconds",
     "replication",
     "rounds",
@@ -52,39 +53,50 @@ def curves(study: Study) -> "polars.DataFrame":
     return frame
 
 
-def save(study: Study, path: str | os.PathLike[str]) -> None:
+def rows(study: Study) -> "polars.DataFrame":
     """One row per policy and replication. What is the same in all rows is repeated, which Parquet stores once."""
     pl = imported("polars")
-    target = writable(path, SUFFIXES)
     count = study.replications
+    shared = {
+        "environment": str(study.environment),
+        "engine": study.engine,
+        "horizon": study.horizon,
+        "seed": study.seed,
+        "made_by": study.made_by,
+        "checkpoints": list(study.checkpoints),
+    }
     schema = dict.fromkeys(COLUMNS, pl.Int64) | {
         "policy": pl.String,
         "environment": pl.String,
         "engine": pl.String,
+        "made_by": pl.String,
         "seconds": pl.Float64,
         "pulls": pl.List(pl.Float64),
         "checkpoints": pl.List(pl.Int64),
         "regret": pl.List(pl.Float64),
     }
-    frame = pl.concat(
+    frame: polars.DataFrame = pl.concat(
         pl.DataFrame(
-            {
+            {name: [value] * count for name, value in shared.items()}
+            | {
                 "policy": [runs.label] * count,
-                "environment": [str(study.environment)] * count,
-                "engine": [study.engine] * count,
-                "horizon": [study.horizon] * count,
-                "seed": [study.seed] * count,
                 "seconds": [runs.seconds] * count,
                 "replication": range(count),
                 "rounds": runs.rounds,
-                "pulls": runs.pulls.tolist(),
-                "checkpoints": [list(study.checkpoints)] * count,
-                "regret": runs.regret.tolist(),
+                "pulls": list(runs.pulls),
+                "regret": list(runs.regret),
             },
-            schema=schema,
-        )
+            schema_overrides=schema,
+        ).select(COLUMNS)
         for runs in study
     )
+    return frame
+
+
+def save(study: Study, path: str | os.PathLike[str]) -> None:
+    """The rows of a study as one file."""
+    target = writable(path, SUFFIXES)
+    frame = rows(study)
     with replacing(target) as draft:
         frame.write_parquet(draft)
 
@@ -111,7 +123,7 @@ def load(path: str | os.PathLike[str]) -> Study:
         runs = tuple(_runs(part.sort("replication"), len(checkpoints), environment.arms) for part in parts)
         if first["engine"] not in ENGINES or len({len(each.rounds) for each in runs}) > 1:
             raise ValueError("its rows do not fit together")
-        return Study(environment, first["engine"], first["horizon"], checkpoints, first["seed"], runs)
+        return Study(environment, first["engine"], first["horizon"], checkpoints, first["seed"], first["made_by"], runs)
     except (SpecError, ValueError, TypeError, IndexError) as error:
         raise InputError(f"cannot read {source}: not a saved study ({str(error).splitlines()[0]})") from None
 
@@ -119,8 +131,8 @@ def load(path: str | os.PathLike[str]) -> Study:
 def _runs(part: Any, checkpoints: int, arms: int) -> PolicyRuns:
     label: str = part["policy"][0]
     outcome = Outcome(
-        np.array(part["regret"].to_list(), dtype=float).reshape(part.height, checkpoints),
-        np.array(part["pulls"].to_list(), dtype=float).reshape(part.height, arms),
+        part["regret"].explode().to_numpy().reshape(part.height, checkpoints),
+        part["pulls"].explode().to_numpy().reshape(part.height, arms),
         part["rounds"].to_numpy(),
     )
     if part["replication"].to_list() != list(range(part.height)):

@@ -1,0 +1,27 @@
+"""Which aftereffect this is."""
+
+import hashlib
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+__version__ = "0.1.0"
+
+PACKAGE = Path(__file__).parent
+
+
+@cache
+def made_by() -> str:
+    """Version and sources: equal where the same seed gives the same numbers.
+
+    Between two releases the version stands still while the code changes, so it alone would not tell.
+    """
+    return f"aftereffect {__version__} ({sources_digest()[:12]})"
+
+
+def sources_digest(further: Iterable[Path] = ()) -> str:
+    """A digest of the package's sources and of some files besides."""
+    digest = hashlib.sha256()
+    for path in sorted({*PACKAGE.rglob("*.py"), *further}):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
