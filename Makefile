@@ -5,12 +5,12 @@ BIN := .venv/bin
 .PHONY: paper test bench lint clean help
 
 help:
-	@echo "make paper    reproduce the paper's figures into paper/"
+	@echo "make paper    reproduce the paper into paper/: figures, and a report on its claims"
 	@echo "make test     lint, types, layers, tests, doctests"
 	@echo "make bench    measure the engines, side by side with their rivals"
 	@echo "make clean    remove what these made"
 
-paper: .venv/installed-plot
+paper: .venv/installed-paper
 	$(BIN)/aftereffect paper --out paper
 
 test: lint

@@ -1,11 +1,21 @@
 """The paper's figures."""
 
+import json
+import re
+import shlex
+import shutil
+from dataclasses import replace
+
+import polars as pl
 import pytest
 
 import aftereffect as ae
 from aftereffect.cli import main
-from aftereffect.paper import FIGURES
+from aftereffect.paper import FIGURES, Settings, reproduce, steps
+from aftereffect.paper.claims import CLAIMS
+from aftereffect.paper.evidence import PAPER_ORDER, Part, panel
 from aftereffect.paper.looks import LOOKS
+from aftereffect.paper.report import command as command_line
 from aftereffect.spec import name_of
 
 
@@ -31,12 +41,12 @@ def test_there_are_the_fourteen_stochastic_panels():
     ]
 
 
-def test_every_policy_has_a_look_and_no_two_in_a_panel_look_alike_in_grey():
+def test_every_policy_has_a_look_of_its_own_and_no_two_in_a_panel_look_alike_in_grey():
     for figure in FIGURES.values():
         looks = [LOOKS[policy] for policy in figure.policies]
         assert len({str(look.dashes) for look in looks}) == len(looks)
-        assert len({look.colour for look in looks}) == len(looks)
-        assert len({look.name for look in looks}) == len(looks)
+    assert len({look.colour for look in LOOKS.values()}) == len(LOOKS)
+    assert len({look.name for look in LOOKS.values()}) == len(LOOKS)
 
 
 def test_rivals_play_where_the_paper_names_them():
@@ -59,33 +69,224 @@ def test_figures_14_and_15_are_as_the_paper_says():
     ]
 
 
-def test_paper_draws_png_and_svg(tmp_path, capsys):
-    folder = tmp_path / "new" / "pictures"
-    status = main(["paper", "--figure", "15", "--out", str(folder), "--horizon", "500", "--replications", "5"])
-    assert status == 0
-    assert sorted(path.name for path in folder.iterdir()) == ["figure-15.png", "figure-15.svg"]
-    assert capsys.readouterr().out.split() == [str(folder / "figure-15.png"), str(folder / "figure-15.svg")]
+SMALL = Settings(horizon=400, replications=6, long_horizon=10_000, seed=3)
+PICTURES = {f"{name}{suffix}" for name in ("figure-14", "figure-15", "long-runs") for suffix in (".png", ".svg")}
+FIGURES_14_AND_15 = [FIGURES[14], FIGURES[15]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Figures 14 and 15, reproduced on a small scale. Tests that change something copy it."""
+    folder = tmp_path_factory.mktemp("paper") / "new" / "folder"
+    reproduce(folder, FIGURES_14_AND_15, SMALL)
+    return folder
+
+
+@pytest.fixture
+def no_play(monkeypatch):
+    monkeypatch.setattr("aftereffect.paper.evidence.simulate", lambda *_, **__: pytest.fail("it played"))
+
+
+def test_everything_is_written_and_nothing_else(folder):
+    assert {path.name for path in folder.iterdir()} == PICTURES | {"parts", "results.parquet", "report.md", "report.html"}
+    parts = {f"figure-{n}{long}{order}.parquet" for n in (14, 15) for long in ("", "-long") for order in ("", "-relabelled")}
+    assert {path.name for path in (folder / "parts").iterdir()} == parts
     assert "Figure 15" in (folder / "figure-15.svg").read_text()
+
+
+def test_results_hold_every_replication(folder):
+    results = pl.read_parquet(folder / "results.parquet")
+    assert results["figure"].unique().sort().to_list() == [14, 15]
+    assert results.height == 2 * 6 * (5 + 4 + 1 + 1)  # drawn, relabelled, and two long runs
+    rows = results.filter((pl.col("part") == "figure-14") & (pl.col("policy") == "ucb1")).sort("replication")
+    study = ae.simulate("ucb1", FIGURES[14].environment, 400, 6, seed=3, checkpoints=SMALL.checkpoints)
+    assert rows["regret"].to_list() == study[0].regret.tolist()
+    relabelled = results.filter(pl.col("part") == "figure-14-relabelled")
+    assert ae.parse(relabelled["environment"][0]).means == FIGURES[14].environment.means[::-1]
+    assert relabelled["policy"].n_unique() == 4
+    assert results.filter(pl.col("part").str.contains("long"))["horizon"].unique().to_list() == [10_000]
+
+
+def test_the_report_has_claims_rules_figures_tables_and_choices(folder):
+    text = (folder / "report.md").read_text()
+    assert "2 of the 14 panels, by which alone the claims are judged, 400 slots, 6 replications, seed 3" in text
+    for number, claim in enumerate(CLAIMS, 1):
+        assert f"### Claim {number}: {claim.title}" in text
+        assert f"**Rule.** {claim.rule}" in text
+    assert text.count("- not judged") == 2 * 2  # no rival plays here: in the summary and in the section, for either order
+    final = ae.simulate("ucb1", FIGURES[15].environment, 400, 6, seed=3)[0]
+    assert f"| UCB1, naive | {final.mean[-1]:,.1f} | {final.sem[-1]:,.1f} | {final.p95[-1]:,.1f} | - | - | - |" in text
+    assert "![Figure 15: geometric, gamma = 0.9, varying the growth of rounds](figure-15.png)" in text
+    for choice in (
+        "| horizon | 400 slots; 10,000 for",
+        "1, 2, 4, 8, with",
+        "power(1), power(2), power(3), exponential",
+        "Bernoulli",
+    ):
+        assert choice in text
+
+
+def test_the_command_in_the_report_gives_its_numbers(folder, capsys):
+    command = command_line(FIGURES[14], SMALL)
+    assert command in (folder / "report.md").read_text()
+    words = shlex.split(command.replace("\\\n", " "))  # shlex keeps the newlines that a shell drops
+    assert main([*words[1:], "--format", "json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    saved = ae.Study.load(folder / "parts" / "figure-14.parquet")
+    assert [each["policy"] for each in printed] == [runs.label for runs in saved]
+    assert [each["regret_mean"][-1] for each in printed] == [runs.mean[-1] for runs in saved]
+
+
+def test_the_page_holds_all_it_shows(folder):
+    page = (folder / "report.html").read_text()
+    sources = re.findall(r'(?:src|href)="([^"]{0,40})', page)
+    assert len(sources) == 3
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in sources)
+    assert "<table>" in page
+    assert "Claim 3" in page
+    assert "url(" not in page
+    assert "<script" not in page
+
+
+def test_a_rerun_with_the_same_settings_plays_nothing_and_changes_nothing(folder, tmp_path, no_play):
+    shutil.copytree(folder, tmp_path / "again")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "again").iterdir() if path.suffix in (".png", ".md")}
+    reproduce(tmp_path / "again", FIGURES_14_AND_15, SMALL)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "again").iterdir() if path.suffix in (".png", ".md")} == before
+    reproduce(tmp_path / "again", [FIGURES[14]], SMALL)  # the report still covers what else is there
+    assert (tmp_path / "again" / "report.md").read_bytes() == before["report.md"]
+
+
+def test_a_lost_picture_is_drawn_again_without_playing(folder, tmp_path, no_play):
+    shutil.copytree(folder, tmp_path / "again")
+    (tmp_path / "again" / "figure-15.svg").unlink()
+    reproduce(tmp_path / "again", [FIGURES[14]], SMALL)
+    assert (tmp_path / "again" / "figure-15.svg").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda folder: replace(SMALL, seed=4),
+        lambda folder: replace(SMALL, replications=7),
+        lambda folder: replace(SMALL, horizon=401),
+        lambda folder: (folder / "parts" / "figure-14.parquet").write_bytes(b"PAR1 cut short"),
+        lambda folder: shutil.copy(folder / "parts" / "figure-15.parquet", folder / "parts" / "figure-14.parquet"),
+    ],
+    ids=["seed", "replications", "horizon", "damaged", "another figure's"],
+)
+def test_what_does_not_fit_is_played_again(folder, tmp_path, change):
+    again = tmp_path / "again"
+    shutil.copytree(folder, again)
+    changed = change(again)
+    settings = changed if isinstance(changed, Settings) else SMALL
+    played = []
+    reproduce(again, [FIGURES[14]], settings, progress=lambda title, finished: played.append(finished))
+    study = ae.Study.load(again / "parts" / "figure-14.parquet")
+    assert (study.seed, study.replications, study.horizon) == (settings.seed, settings.replications, settings.horizon)
+    assert study.environment == FIGURES[14].environment
+    covered = 2 if settings is SMALL else 1  # figure 15 is there with the old settings only
+    assert pl.read_parquet(again / "results.parquet")["figure"].n_unique() == covered
+
+
+def test_other_code_is_another_result(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("aftereffect.paper.evidence.made_by", lambda: "aftereffect of tomorrow")
+    assert panel(FIGURES[14], PAPER_ORDER, SMALL).kept(folder) is None
+
+
+def test_an_interrupt_leaves_what_is_finished(tmp_path, monkeypatch):
+    def interrupt(title, finished):
+        if title == "figure 15 (2 of 2)":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(tmp_path, FIGURES_14_AND_15, SMALL, progress=interrupt)
+    assert (tmp_path / "figure-14.png").exists()
+    assert not (tmp_path / "figure-15.png").exists()
+    assert "1 of the 14 panels" in (tmp_path / "report.md").read_text()
+    monkeypatch.setattr("aftereffect.paper.evidence.Part.play", refusing_figure_14(Part.play))
+    reproduce(tmp_path, FIGURES_14_AND_15, SMALL)
+    assert "2 of the 14 panels" in (tmp_path / "report.md").read_text()
+
+
+def refusing_figure_14(play):
+    def checked(part, *rest):
+        assert "14" not in part.name
+        return play(part, *rest)
+
+    return checked
+
+
+def test_an_interrupt_at_once_leaves_nothing(tmp_path):
+    def interrupt(title, finished):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(tmp_path / "new", FIGURES_14_AND_15, SMALL, progress=interrupt)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_progress_names_the_figure_and_adds_up(tmp_path):
+    seen = []
+    reproduce(tmp_path, FIGURES_14_AND_15, SMALL, progress=lambda *step: seen.append(step))
+    assert list(dict.fromkeys(title for title, _ in seen)) == ["figure 14 (1 of 2)", "figure 15 (2 of 2)"]
+    assert sum(finished for _, finished in seen) == steps(FIGURES_14_AND_15, SMALL)
+    again = []
+    reproduce(tmp_path, FIGURES_14_AND_15, SMALL, progress=lambda *step: again.append(step))
+    assert sum(finished for _, finished in again) == steps(FIGURES_14_AND_15, SMALL)
+
+
+def test_the_command_says_which_claims_hold(tmp_path, capsys):
+    options = ["--quick", "--horizon", "300", "--replications", "4", "--figure", "15,15"]
+    assert main(["paper", "--out", str(tmp_path / "out"), *options]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""  # quiet where it is no terminal
+    lines = out.splitlines()
+    assert [line for line in lines if not line.startswith(" ")][:3] == [claim.title for claim in CLAIMS]
+    assert (
+        "  Best arm first, as in the paper: - not judged; there are no comparisons to judge it by in the figures played"
+        in lines
+    )
+    assert lines[-1] == f"report: {tmp_path / 'out' / 'report.html'}"
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--horizon", "0"], "horizon must be a whole number from 1"),
-        (["--replications", "0"], "replications must be a whole number of at least 1, got 0"),
-        (["--figure", "99"], "there is no figure 99"),
-        (["--seed", "-1"], "seed must be"),
+        (["--horizon", "0"], "horizon must be a whole number from 1 to 9,007,199,254,740,992, got 0"),
+        (["--horizon", "8"], "horizon must be at least the number of arms, 9, got 8"),
+        (["--replications", "0"], "replications must be a whole number from 1 to 10,000,000, got 0"),
+        (["--figure", "99"], "there is no figure 99; known: 2, 3, 4, 5, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19"),
+        (["--seed", "-1"], "seed must be a whole number from 0 to 9,223,372,036,854,775,807, got -1"),
+        (["--jobs", "0"], "jobs must be a whole number from 1 to 1,024, got 0"),
     ],
 )
 def test_refusals_write_nothing(tmp_path, capsys, arguments, message):
-    assert main(["paper", "--out", str(tmp_path / "pictures"), *arguments]) == 2
-    assert message in capsys.readouterr().err
+    assert main(["paper", "--out", str(tmp_path / "out"), *arguments]) == 2
+    assert capsys.readouterr().err == f"aftereffect: {message}\n"
     assert list(tmp_path.iterdir()) == []
 
 
-def test_out_on_a_file_is_refused(tmp_path, capsys):
+@pytest.mark.parametrize("out", ["file", "file/pictures"])
+def test_out_on_a_file_is_refused(tmp_path, capsys, out, no_play):
     (tmp_path / "file").write_text("precious")
-    for out in ("file", "file/pictures"):
-        assert main(["paper", "--out", str(tmp_path / out)]) == 2
-        assert "it is not a folder" in capsys.readouterr().err
+    assert main(["paper", "--out", str(tmp_path / out)]) == 2
+    assert capsys.readouterr().err == f"aftereffect: cannot write into {tmp_path / 'file'}: it is not a folder\n"
     assert (tmp_path / "file").read_text() == "precious"
+
+
+def test_parts_that_is_a_file_is_refused(tmp_path, capsys, no_play):
+    (tmp_path / "parts").write_text("precious")
+    assert main(["paper", "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"aftereffect: cannot write into {tmp_path / 'parts'}: it is not a folder\n"
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["precious"]
+
+
+def test_a_folder_without_permission_is_refused(tmp_path, capsys, monkeypatch, no_play):
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+    assert main(["paper", "--out", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err == f"aftereffect: cannot write {tmp_path}: Permission denied\n"
+    assert list(tmp_path.iterdir()) == []

@@ -42,6 +42,12 @@ def creatable_folder(folder: Path) -> Path:
     return folder
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, unless they are there."""
+    with _told(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
     """A path to write to, which takes the target's place when all went well and disappears when not."""

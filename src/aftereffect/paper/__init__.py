@@ -1,6 +1,8 @@
-"""The paper's figures, as data, and what draws them."""
+"""The paper's figures and claims, as data, and what plays, draws, judges and reports them."""
 
-from aftereffect.paper.draw import draw
-from aftereffect.paper.figures import FIGURES, Figure
+from aftereffect.paper.figures import FIGURES, Figure, numbered
+from aftereffect.paper.report import verdict
+from aftereffect.paper.run import reproduce, steps
+from aftereffect.paper.settings import DEFAULT, QUICK, Settings
 
-__all__ = ["FIGURES", "Figure", "draw"]
+__all__ = ["DEFAULT", "FIGURES", "QUICK", "Figure", "Settings", "numbered", "reproduce", "steps", "verdict"]

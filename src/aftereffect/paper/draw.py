@@ -1,18 +1,91 @@
-"""Write the pictures of a figure."""
+"""Write the pictures."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+from math import ceil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from aftereffect.paper.figures import Figure
+import numpy as np
+
+from aftereffect.outputs import replacing
+from aftereffect.paper.evidence import Evidence
+from aftereffect.paper.figures import RECOMMENDED, Figure
 from aftereffect.paper.looks import LOOKS
 from aftereffect.simulation import Study
-from aftereffect.simulation.plotting import save_picture
+from aftereffect.simulation.plotting import DPI, LEGEND, default_looks, draw_curves
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+LONG_RUNS = "long-runs"
+SIZE, LEGEND_COLUMNS, LEGEND_ROW = (11.5, 4.8), 3, 0.22
 
 
-def draw(figure: Figure, study: Study, folder: Path) -> list[Path]:
-    """Write ``figure-N.png`` and ``figure-N.svg`` into a folder, made if need be; returns their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
-    title = f"Figure {figure.number}: {figure.caption}\n{study.replications:,} replications, 95 % bands of the mean"
-    paths = [folder / f"figure-{figure.number}{suffix}" for suffix in (".png", ".svg")]
-    for path in paths:
-        save_picture(study, path, title, [LOOKS[policy] for policy in figure.policies])
-    return paths
+def pictures(name: str, folder: Path) -> list[Path]:
+    """Where the pictures of that name are."""
+    return [folder / f"{name}{suffix}" for suffix in (".png", ".svg")]
+
+
+def draw(figure: Figure, study: Study, folder: Path) -> None:
+    """Write ``figure-N.png`` and ``figure-N.svg`` into a folder.
+
+    Two axes: all policies on the left, and on the right those of the paper alone, which some rivals press flat.
+    """
+    looks = [LOOKS[policy] for policy in figure.policies]
+    canvas = _canvas(len(looks))
+    left, right = canvas.subplots(1, 2)
+    draw_curves(study, left, looks)
+    left.set_title("all policies", fontsize="medium")
+    ours = len(figure.ours)
+    draw_curves(replace(study, runs=study.runs[:ours]), right, looks[:ours])
+    right.set_title("ARS-UCB alone, on its own scale", fontsize="medium")
+    canvas.suptitle(f"Figure {figure.number}: {figure.caption}\n{_runs(study)}", fontsize="large")
+    _legend(canvas, left)
+    _save(canvas, figure.name, folder)
+
+
+def draw_long_runs(evidence: Sequence[Evidence], folder: Path) -> None:
+    """Write ``long-runs.png`` and ``long-runs.svg``: the recommended policy alone, for long, in every setting.
+
+    Two axes again: a setting in which regret explodes would press the others flat.
+    """
+    settings = {each.figure.setting: each.long for each in evidence}
+    looks = default_looks(settings)
+    canvas = _canvas(len(looks))
+    left, right = canvas.subplots(1, 2)
+    for axes in (left, right):
+        for look in looks:
+            draw_curves(settings[look.name], axes, [look])
+    finals = [study[RECOMMENDED].mean[-1] for study in settings.values()]
+    left.set_ylim(top=1.1 * max(finals))
+    left.set_title("all settings", fontsize="medium")
+    right.set_ylim(top=1.5 * float(np.median(finals)))
+    right.set_title("the same, enlarged", fontsize="medium")
+    canvas.suptitle(f"{LOOKS[RECOMMENDED].name}, in every setting\n{_runs(evidence[0].long)}", fontsize="large")
+    _legend(canvas, left)
+    _save(canvas, LONG_RUNS, folder)
+
+
+def _canvas(curves: int) -> "Canvas":
+    """An empty picture with room for a legend below."""
+    from matplotlib.figure import Figure as Canvas
+
+    width, height = SIZE
+    return Canvas(figsize=(width, height + LEGEND_ROW * ceil(curves / LEGEND_COLUMNS)), layout="constrained")
+
+
+def _legend(canvas: "Canvas", axes: "Axes") -> None:
+    """Below all axes, where it can cover no curve."""
+    canvas.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=LEGEND_COLUMNS, **LEGEND)
+
+
+def _runs(study: Study) -> str:
+    return f"{study.replications:,} replications, 95 % bands of the mean"
+
+
+def _save(canvas: "Canvas", name: str, folder: Path) -> None:
+    for path in pictures(name, folder):
+        with replacing(path) as draft:
+            canvas.savefig(draft, dpi=DPI)

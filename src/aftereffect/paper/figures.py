@@ -1,27 +1,26 @@
 """Each figure of the paper is data: an environment and the policies that play in it.
 
 The paper says: nine arms with means .9, .8, ..., .1; the spread of each panel; panels that vary alpha at one growth, panels
-that vary the growth at alpha = 4; and which rival, told the truth, plays along. It does not say the horizon, the number of
-replications, the lists of alphas and growths, the variant of ODAAF, or the law of the rewards; those are ours. Naive UCB1,
-which the paper does not show, plays in every panel.
+that vary the growth at alpha = 4; and which rival, told the truth, plays along. What it does not say is ours; the report
+lists it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from aftereffect.environments import StochasticBandit
+from aftereffect.errors import ParameterError
 from aftereffect.growth import Exponential, Power
 from aftereffect.policies import ArsUcb, GeneralizedOdaaf, Odaaf, Policy, Ucb1
 from aftereffect.spreads import Geometric, Interval, LinearDecay, LinearRise, PowerLaw, Spread, UniformDelay
 
 MEANS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
-#: Horizon and replications.
-DEFAULT_SIZE, QUICK_SIZE = (100_000, 200), (10_000, 50)
-SEED = 7
 
 Policies = tuple[Policy, ...]
-ALPHAS: Policies = tuple(ArsUcb(alpha, Power(2)) for alpha in (1, 2, 4, 8))
-GROWTHS: Policies = tuple(ArsUcb(4, growth) for growth in (Power(1), Power(2), Power(3), Exponential()))
+#: What the paper recommends, and judges itself by.
+RECOMMENDED = ArsUcb(4, Power(2))
+ALPHAS: tuple[ArsUcb, ...] = tuple(ArsUcb(alpha, Power(2)) for alpha in (1, 2, 4, 8))
+GROWTHS: tuple[ArsUcb, ...] = tuple(ArsUcb(4, growth) for growth in (Power(1), Power(2), Power(3), Exponential()))
 ODAAF: Policies = (Odaaf("mean"), Odaaf("bounded"), Odaaf("variance"))
 GENERALIZED: Policies = (GeneralizedOdaaf(),)
 NO_RIVAL: Policies = ()
@@ -29,17 +28,32 @@ NO_RIVAL: Policies = ()
 
 @dataclass(frozen=True)
 class Figure:
-    """One panel: what is played in it, and by whom."""
+    """One panel: the setting, the variants of ARS-UCB compared in it, and the paper's rivals for it."""
 
     number: int
-    caption: str
+    setting: str
     environment: StochasticBandit
-    policies: Policies
+    ours: Policies
+    rivals: Policies
+
+    @property
+    def name(self) -> str:
+        """The stem of its files."""
+        return f"figure-{self.number}"
+
+    @property
+    def caption(self) -> str:
+        """What is shown."""
+        return f"{self.setting}, varying {'alpha' if self.ours is ALPHAS else 'the growth of rounds'}"
+
+    @property
+    def policies(self) -> Policies:
+        """All that are drawn: naive UCB1, which the paper does not show, plays in every panel."""
+        return (*self.ours, *self.rivals, Ucb1())
 
 
-def _panel(number: int, about: str, spread: Spread, ours: Policies, rivals: Policies) -> Figure:
-    varied = "alpha" if ours is ALPHAS else "the growth of rounds"
-    return Figure(number, f"{about}, varying {varied}", StochasticBandit(MEANS, spread), (*ours, *rivals, Ucb1()))
+def _panel(number: int, setting: str, spread: Spread, ours: Policies, rivals: Policies) -> Figure:
+    return Figure(number, setting, StochasticBandit(MEANS, spread), ours, rivals)
 
 
 FIGURES: Mapping[int, Figure] = {
@@ -61,3 +75,13 @@ FIGURES: Mapping[int, Figure] = {
         _panel(19, "rising linearly over 50 lags", LinearRise(50), GROWTHS, GENERALIZED),
     )
 }
+
+
+def numbered(numbers: Iterable[float]) -> list[Figure]:
+    """Figures by the paper's numbers, each once."""
+    chosen = []
+    for number in dict.fromkeys(numbers):
+        if number not in FIGURES:
+            raise ParameterError(f"there is no figure {number:g}; known: {', '.join(map(str, FIGURES))}")
+        chosen.append(FIGURES[int(number)])
+    return chosen

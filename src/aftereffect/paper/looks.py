@@ -19,6 +19,6 @@ LOOKS: Mapping[Policy, Look] = {
     Odaaf("mean"): Look("ODAAF, told the mean delay", "#D55E00", LONG),
     Odaaf("bounded"): Look("ODAAF, told mean and bound", "#E69F00", DASH_DOT_DOT),
     Odaaf("variance"): Look("ODAAF, told mean and variance", "#CC79A7", DASH_DASH_DOT),
-    GeneralizedOdaaf(): Look("generalised ODAAF, told the bound", "#D55E00", LONG),
+    GeneralizedOdaaf(): Look("generalised ODAAF, told the bound", "#661100", LONG),
     Ucb1(): Look("UCB1, naive", "#000000", (0, (1, 4))),
 }

@@ -1,0 +1,162 @@
+"""The rules behind the report's verdicts: other regrets, another verdict."""
+
+import numpy as np
+import pytest
+
+from aftereffect.paper import FIGURES
+from aftereffect.paper.bootstrap import interval, resampled_means
+from aftereffect.paper.claims import CLAIMS
+from aftereffect.paper.evidence import Evidence
+from aftereffect.paper.figures import RECOMMENDED
+from aftereffect.paper.judgement import judged
+from aftereffect.paper.settings import DECADES, DEFAULT
+from aftereffect.simulation import PolicyRuns, Study
+from aftereffect.simulation.replications import Outcome
+
+LOGARITHMIC, BELOW, BEST = CLAIMS
+RUNS = 100
+
+
+def study(figure, policies, regret, checkpoints):
+    """A study with regrets of our making: by policy, then by replication and checkpoint."""
+    plays, rounds = np.ones((RUNS, figure.environment.arms)), np.ones(RUNS, dtype=int)
+    told = [policy.told(figure.environment.knowledge) for policy in policies]
+    runs = [
+        PolicyRuns(str(p), p, Outcome(r, plays[: len(r)], rounds[: len(r)]), 0.0) for p, r in zip(told, regret, strict=True)
+    ]
+    return Study(figure.environment, "roundwise", checkpoints[-1], checkpoints, 1, "a test", tuple(runs))
+
+
+def evidence(number, finals=None, decades=(1_000, 1_100, 1_200), runs=RUNS):
+    """Evidence in which the policies of a figure end with these regrets, on average, and the long runs pass through these."""
+    figure = FIGURES[number]
+    wobble = np.linspace(-1, 1, runs)[:, None]
+    regret = [np.full((runs, 1), 1_000.0) + wobble for _ in figure.policies] if finals is None else finals
+    panel = study(figure, figure.policies, regret, (100_000,))
+    curve = np.zeros((runs, len(DEFAULT.long_checkpoints)))
+    curve[:, DECADES] = decades + wobble
+    return Evidence(figure, panel, study(figure, [RECOMMENDED], [curve], DEFAULT.long_checkpoints))
+
+
+def verdicts(claim, cases):
+    return judged(claim, cases).verdict
+
+
+FLAT, GROWING, STEEP = (1_000, 1_100, 1_200), (1_000, 1_100, 1_240), (1_000, 2_000, 3_300)
+SETTINGS = (10, 11, 12, 14)
+
+
+@pytest.mark.parametrize(
+    ("decades", "verdict", "count"),
+    [
+        ([FLAT] * 4, "reproduced", "holds in 4, open in 0, fails in 0 of 4 settings"),
+        ([FLAT, FLAT, FLAT, GROWING], "partly", "holds in 3, open in 0, fails in 1 of 4 settings"),
+        ([FLAT, FLAT, GROWING, GROWING], "partly", "holds in 2, open in 0, fails in 2 of 4 settings"),
+        ([FLAT, GROWING, GROWING, STEEP], "not reproduced", "holds in 1, open in 0, fails in 3 of 4 settings"),
+    ],
+)
+def test_regret_is_logarithmic(decades, verdict, count):
+    found = judged(LOGARITHMIC, [evidence(number, decades=each) for number, each in zip(SETTINGS, decades, strict=True)])
+    assert (found.verdict, found.count) == (verdict, count)
+    assert [row[-1] for row in found.rows] == ["holds" if each == FLAT else "fails" for each in decades]
+
+
+def test_growth_and_exponent_both_count():
+    slow_but_growing = evidence(10, decades=(10_000, 10_010, 10_030))  # twice the decade before, exponent .001
+    steep_but_steady = evidence(10, decades=(1, 1_000, 2_000))  # as much as the decade before, exponent .3
+    for case in (slow_but_growing, steep_but_steady):
+        assert judged(LOGARITHMIC, [case]).rows[0][-1] == "fails"
+    row = judged(LOGARITHMIC, [evidence(10, decades=FLAT)]).rows[0]
+    assert row[1:4] == ("1,000", "1,100", "1,200")
+    assert row[4] == "1.00 (1.00 to 1.00)"
+    assert row[5] == "0.04 (0.04 to 0.04)"
+
+
+def test_what_the_runs_cannot_tell_is_open():
+    loud = np.random.default_rng(1).normal(0, 400, (RUNS, 1)) * [0, 0, 1]
+    found = judged(LOGARITHMIC, [evidence(10, decades=np.array([1_000, 1_100, 1_200]) + loud)])
+    assert found.rows[0][-1] == "open"
+    assert found.verdict == "partly"
+
+
+def test_settings_that_two_panels_share_count_once():
+    assert judged(LOGARITHMIC, [evidence(2), evidence(3)]).count == "holds in 1, open in 0, fails in 0 of 1 settings"
+    assert judged(BELOW, [evidence(2), evidence(3)]).count.endswith("of 3 comparisons")
+
+
+def finals(figure, ours, rivals):
+    """Regrets at the horizon: ARS-UCB at one level, its rivals at theirs, and some noise that differs."""
+    rng = np.random.default_rng(figure)
+    players = FIGURES[figure]
+    levels = [*[ours] * len(players.ours), *rivals, 5_000]
+    return [level + rng.normal(0, 10, (RUNS, 1)) for level in levels]
+
+
+@pytest.mark.parametrize(
+    ("rivals", "verdict", "outcomes"),
+    [
+        ((1_200, 1_300, 1_400), "reproduced", ["holds", "holds", "holds"]),
+        ((1_200, 1_000, 1_400), "partly", ["holds", "open", "holds"]),
+        ((1_200, 1_300, 900), "partly", ["holds", "holds", "fails"]),
+        ((800, 1_300, 900), "not reproduced", ["fails", "holds", "fails"]),
+    ],
+)
+def test_ars_ucb_is_below_every_rival(rivals, verdict, outcomes):
+    found = judged(BELOW, [evidence(2, finals(2, 1_000, rivals))])
+    assert found.verdict == verdict
+    assert [row[-1] for row in found.rows] == outcomes
+    assert found.rows[0][4] == f"{rivals[0] / 1_000:.1f}"
+
+
+def variants(levels, deviations):
+    """Four variants of ARS-UCB, of which the recommended one is the third where alpha varies; and naive UCB1."""
+    noise = np.random.default_rng(3).normal(0, 1, (5, RUNS, 1))
+    noise = (noise - noise.mean(axis=1, keepdims=True)) / noise.std(axis=1, keepdims=True)
+    return [level + deviation * each for level, deviation, each in zip([*levels, 1], [*deviations, 1], noise, strict=True)]
+
+
+LOW, HIGH = (300, 200, 100, 400), (100, 200, 300, 400)
+
+
+@pytest.mark.parametrize(
+    ("means", "deviations", "verdict"),
+    [
+        (LOW, (8, 6, 2, 9), "reproduced"),
+        (LOW, (2, 6, 8, 9), "partly"),
+        (HIGH, (8, 6, 2, 9), "partly"),
+        (HIGH, (2, 6, 8, 9), "not reproduced"),
+    ],
+)
+def test_alpha_4_with_k_squared_is_best(means, deviations, verdict):
+    found = judged(BEST, [evidence(14, variants(means, deviations)), evidence(16, variants(means, deviations))])
+    assert found.verdict == verdict
+    good = "yes", "no"
+    assert found.rows[0][3] == good[means is HIGH]
+    assert found.rows[0][6] == good[deviations[2] == 8]
+
+
+def test_best_in_half_of_the_panels_is_not_most_and_near_the_lowest_is_best():
+    best, worst = variants(LOW, (8, 6, 2, 9)), variants(HIGH, (2, 6, 8, 9))
+    assert verdicts(BEST, [evidence(14, best), evidence(16, worst)]) == "not reproduced"
+    near = variants((100, 200, 101, 400), (5, 6, 5, 9))  # a difference of 1 with a standard error of .7
+    far = variants((100, 200, 103, 400), (5, 6, 5, 9))
+    assert judged(BEST, [evidence(14, near)]).rows[0][3] == "yes"
+    assert judged(BEST, [evidence(14, far)]).rows[0][3] == "no"
+
+
+def test_without_cases_or_with_one_run_nothing_is_judged():
+    assert verdicts(BELOW, [evidence(14), evidence(15)]) == "not judged"
+    for claim in CLAIMS:
+        assert verdicts(claim, []) == "not judged"
+        assert verdicts(claim, [evidence(10, runs=1)]) == "not judged"
+
+
+def test_the_bootstrap_has_the_moments_of_a_mean():
+    samples = np.random.default_rng(2).gamma(2, 3, (400, 2))
+    draws = resampled_means(samples)
+    assert draws.shape == (2_000, 2)
+    assert draws.mean(axis=0) == pytest.approx(samples.mean(axis=0), rel=0.01)
+    assert draws.std(axis=0) == pytest.approx(samples.std(axis=0) / 20, rel=0.1)
+    assert np.array_equal(draws, resampled_means(samples))
+    low, high = interval(np.arange(1_001.0))
+    assert (low, high) == pytest.approx((25, 975))
