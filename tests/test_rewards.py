@@ -14,8 +14,8 @@ DRAWS = 40_000
 def test_moments(reward, mean):
     one, many, _ = reward.kernels()
     params, rng = reward.params(), np.random.default_rng(4)
-    drawn = np.array([one(params, mean, rng) for _ in range(DRAWS)])
-    sums = np.array([many(params, 7, mean, rng) for _ in range(DRAWS // 4)])
+    drawn = np.array([one(params, mean, 0, rng) for _ in range(DRAWS)])
+    sums = np.array([many(params, mean, 0, 7, rng) for _ in range(DRAWS // 4)])
     variance = float(reward.variance(np.array([mean]))[0])
     assert drawn.min() >= 0
     assert drawn.max() <= 1
@@ -23,7 +23,7 @@ def test_moments(reward, mean):
     assert drawn.var() == pytest.approx(variance, rel=0.05, abs=1e-12)
     assert sums.mean() == pytest.approx(7 * mean, abs=4 * np.sqrt(7 * variance / len(sums)) + 1e-12)
     assert sums.var() == pytest.approx(7 * variance, rel=0.06, abs=1e-12)
-    assert many(params, 0, mean, rng) == 0
+    assert many(params, mean, 0, 0, rng) == 0
 
 
 @pytest.mark.parametrize("mean", [0, 0.05, 0.3, 0.5, 0.7, 0.99, 1])
@@ -31,7 +31,7 @@ def test_eight_bernoulli_pulls_at_once_are_independent(mean):
     """Every outcome as often as it should be, bit by bit and in all; the first pull is the highest bit."""
     eight = ae.Bernoulli().kernels().eight
     rng = np.random.default_rng(5)
-    seen = np.bincount([eight(mean, rng) for _ in range(DRAWS)], minlength=256)
+    seen = np.bincount([eight(np.zeros(1), mean, rng) for _ in range(DRAWS)], minlength=256)
     ones = np.array([number.bit_count() for number in range(256)])
     chances = float(mean) ** ones * (1.0 - mean) ** (8 - ones)
     assert seen[chances == 0].sum() == 0

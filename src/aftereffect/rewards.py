@@ -13,18 +13,19 @@ from aftereffect.checks import real
 from aftereffect.kernels import Vector
 from aftereffect.spec import Spec, register
 
-DrawOne: TypeAlias = Callable[[Vector, float, np.random.Generator], float]
-DrawSum: TypeAlias = Callable[[Vector, int, float, np.random.Generator], float]
+DrawOne: TypeAlias = Callable[[Vector, float, int, np.random.Generator], float]
+DrawSum: TypeAlias = Callable[[Vector, float, int, int, np.random.Generator], float]
 
 
-DrawEight: TypeAlias = Callable[[float, np.random.Generator], int]
+DrawEight: TypeAlias = Callable[[Vector, float, np.random.Generator], int]
 
 
 class RewardKernels(NamedTuple):
-    """One pull's reward, ``one(params, mean, rng)``, and the sum of n independent ones, ``many(params, n, mean, rng)``.
+    """One reward, ``one(params, mean, slot, rng)``, and the sum of n from a slot on, ``many(params, mean, first, n, rng)``.
 
-    A mean of 0 must give 0: that is how an arm with another spread rests. Where a reward is 0 or 1, ``eight(mean, rng)`` tells
-    which of eight pulls in a row bring 1, as the bits of a number, the first pull being the highest bit.
+    Laws do not look at the slot; it is there because tables are asked in the same way. A mean of 0 must give 0: that is how an
+    arm with another spread rests. Where a reward is 0 or 1, ``eight(params, mean, rng)`` tells which of eight pulls in a row
+    bring 1, as the bits of a number, the first pull being the highest bit.
     """
 
     one: DrawOne
@@ -50,15 +51,15 @@ class Reward(Spec, ABC):
         return np.zeros(1)
 
 
-def bernoulli_one(params: Vector, mean: float, rng: np.random.Generator) -> float:
+def bernoulli_one(params: Vector, mean: float, slot: int, rng: np.random.Generator) -> float:
     """1 with probability `mean`, else 0."""
     return 1.0 if rng.random() < mean else 0.0
 
 
-def bernoulli_many(params: Vector, n: int, mean: float, rng: np.random.Generator) -> float:
+def bernoulli_many(params: Vector, mean: float, first: int, n: int, rng: np.random.Generator) -> float:
     """The number of ones among n, in one draw: this is what makes long rounds cheap."""
     if n == 1:
-        return bernoulli_one(params, mean, rng)
+        return bernoulli_one(params, mean, first, rng)
     if n <= 0:
         return 0.0
     return float(rng.binomial(n, mean))
@@ -69,7 +70,7 @@ _BY_BITS_SET = np.array(sorted(range(256), key=int.bit_count))
 _ALIKE = np.array([math.comb(8, count) for count in range(9)])
 
 
-def bernoulli_eight(mean: float, rng: np.random.Generator) -> int:
+def bernoulli_eight(params: Vector, mean: float, rng: np.random.Generator) -> int:
     """By inversion, with one random number: how many of the eight are the rarer outcome, and then which."""
     rare = min(mean, 1.0 - mean)
     left = rng.random()
@@ -99,12 +100,12 @@ class Bernoulli(Reward):
         return means * (1 - means)
 
 
-def constant_one(params: Vector, mean: float, rng: np.random.Generator) -> float:
+def constant_one(params: Vector, mean: float, slot: int, rng: np.random.Generator) -> float:
     """The mean."""
     return mean
 
 
-def constant_many(params: Vector, n: int, mean: float, rng: np.random.Generator) -> float:
+def constant_many(params: Vector, mean: float, first: int, n: int, rng: np.random.Generator) -> float:
     """The mean, n times."""
     return n * mean
 
@@ -125,16 +126,16 @@ class Constant(Reward):
 def one_by_one(one: DrawOne) -> DrawSum:
     """The sum of n draws, where no law of the sum can be drawn at once: costs n draws, and is exact."""
 
-    def many(params: Vector, n: int, mean: float, rng: np.random.Generator) -> float:
+    def many(params: Vector, mean: float, first: int, n: int, rng: np.random.Generator) -> float:
         total = 0.0
-        for _ in range(n):
-            total += one(params, mean, rng)
+        for slot in range(first, first + n):
+            total += one(params, mean, slot, rng)
         return total
 
     return many
 
 
-def uniform_one(params: Vector, mean: float, rng: np.random.Generator) -> float:
+def uniform_one(params: Vector, mean: float, slot: int, rng: np.random.Generator) -> float:
     """Uniform on the widest interval within [0, 1] that has the mean in its middle."""
     return mean + min(mean, 1.0 - mean) * (2.0 * rng.random() - 1.0)
 
@@ -152,7 +153,7 @@ class Uniform(Reward):
         return variance
 
 
-def beta_one(params: Vector, mean: float, rng: np.random.Generator) -> float:
+def beta_one(params: Vector, mean: float, slot: int, rng: np.random.Generator) -> float:
     """``params`` holds the concentration."""
     if mean <= 0.0 or mean >= 1.0:
         return mean

@@ -16,11 +16,11 @@ import numpy as np
 
 from aftereffect.checks import LONGEST_LAG
 from aftereffect.environments.base import ARM, GENERATED, OBSERVED
-from aftereffect.environments.world import Group, Recipe, StochasticWorld
+from aftereffect.environments.pulls import Pulls
+from aftereffect.environments.world import Group, Recipe
 from aftereffect.errors import ParameterError
-from aftereffect.kernels import Collect, Matrix
+from aftereffect.kernels import Collect, Matrix, World
 from aftereffect.kernels import Matrix as Memory
-from aftereffect.rewards import DrawOne
 from aftereffect.spreads import FixedShares, Geometric, PowerLaw, RandomLag, Spread
 from aftereffect.spreads.base import DrawLag
 
@@ -97,15 +97,14 @@ def landed(groups: tuple[Group[Land], ...]) -> Land:
 
 
 @cache
-def literal(one: DrawOne, land: Land) -> Collect:
+def literal(pulls: Pulls, land: Land) -> Collect:
     """Play a round slot by slot."""
+    one, source, whose = pulls.one, pulls.source, pulls.whose
 
-    def collect(
-        memory: Memory, world: StochasticWorld, t: int, arm: int, slots: int, window: int, rng: np.random.Generator
-    ) -> float:
+    def collect(memory: Memory, world: World, t: int, arm: int, slots: int, window: int, rng: np.random.Generator) -> float:
         total = 0.0
         for slot in range(t, t + slots):
-            reward = one(world.reward, world.means[arm], rng)
+            reward = one(source(world), whose(world, arm), slot, rng)
             land(memory, world.laws, world.rows[arm], slot, reward, rng)
             memory[LAST, 0] = reward
             here = slot % memory.shape[1]
@@ -121,9 +120,7 @@ def literal(one: DrawOne, land: Land) -> Collect:
 def traced(collect: Collect) -> Collect:
     """The same round, one slot at a time, with a record of each."""
 
-    def recorded(
-        memory: Memory, world: StochasticWorld, t: int, arm: int, slots: int, window: int, rng: np.random.Generator
-    ) -> float:
+    def recorded(memory: Memory, world: World, t: int, arm: int, slots: int, window: int, rng: np.random.Generator) -> float:
         total = 0.0
         for slot in range(t, t + slots):
             observed = collect(memory, world, slot, arm, 1, 1, rng)

@@ -8,6 +8,7 @@ import numpy as np
 from aftereffect.checks import arm_means
 from aftereffect.environments import roundwise, slotwise
 from aftereffect.environments.base import RECORD, EngineName, Environment
+from aftereffect.environments.pulls import drawn
 from aftereffect.environments.world import StochasticWorld, arranged
 from aftereffect.kernels import Collect, Engine, Matrix, Slots, Vector, WorldKernels
 from aftereffect.knowledge import Knowledge, knowledge_of
@@ -90,13 +91,13 @@ class StochasticBandit(Environment):
         return literal._replace(kernels=WorldKernels(collect, pseudo_regret), memory=memory)
 
     def _roundwise(self, horizon: int) -> Engine:
-        reward = self.reward.kernels()
-        rows, laws, groups, memory = arranged(self.spreads, lambda spread: roundwise.recipe(spread, reward, horizon))
-        return self._engine(roundwise.collected(groups), rows, laws, (len(laws), memory))
+        pulls = drawn(self.reward.kernels())
+        rows, laws, groups, memory = arranged(self.spreads, lambda spread: roundwise.recipe(spread, pulls, horizon))
+        return self._engine(roundwise.collected(groups, pulls), rows, laws, (len(laws), memory))
 
     def _slotwise(self, horizon: int) -> Engine:
         rows, laws, groups, memory = arranged(self.spreads, lambda spread: slotwise.recipe(spread, horizon))
-        collect = slotwise.literal(self.reward.kernels().one, slotwise.landed(groups))
+        collect = slotwise.literal(drawn(self.reward.kernels()), slotwise.landed(groups))
         return self._engine(collect, rows, laws, (len(slotwise.ROWS), memory))
 
     def _engine(self, collect: Collect, rows: Slots, laws: Matrix, memory: tuple[int, int]) -> Engine:

@@ -8,35 +8,35 @@ from functools import cache
 
 import numpy as np
 
+from aftereffect.environments.pulls import Pulls, Source, Whose
 from aftereffect.environments.roundwise.recipe import SpreadCollect, recipe
 from aftereffect.environments.world import Recipe
-from aftereffect.kernels import Matrix, Vector
+from aftereffect.kernels import Matrix
 from aftereffect.kernels import Matrix as Memory
-from aftereffect.rewards import RewardKernels
 from aftereffect.spreads import FixedShares, Immediate
 
 
 @recipe.register
-def _(spread: FixedShares, reward: RewardKernels, horizon: int) -> Recipe[SpreadCollect]:
-    return Recipe(in_shares(reward), np.append(spread.reach, spread.tails), max(spread.reach, 1))
+def _(spread: FixedShares, pulls: Pulls, horizon: int) -> Recipe[SpreadCollect]:
+    return Recipe(in_shares(pulls), np.append(spread.reach, spread.tails), max(spread.reach, 1))
 
 
 @recipe.register
-def _(spread: Immediate, reward: RewardKernels, horizon: int) -> Recipe[SpreadCollect]:
-    return Recipe(at_once(reward), np.zeros(1), 1)
+def _(spread: Immediate, pulls: Pulls, horizon: int) -> Recipe[SpreadCollect]:
+    return Recipe(at_once(pulls), np.zeros(1), 1)
 
 
 @cache
-def in_shares(reward: RewardKernels) -> SpreadCollect:
+def in_shares(pulls: Pulls) -> SpreadCollect:
     """The kernel for any shares."""
-    one, many, _ = reward
+    one, many = pulls.one, pulls.many
 
     def collect(
         memory: Memory,
         laws: Matrix,
         row: int,
-        params: Vector,
-        mean: float,
+        source: Source,
+        whose: Whose,
         t: int,
         slots: int,
         window: int,
@@ -47,7 +47,7 @@ def in_shares(reward: RewardKernels) -> SpreadCollect:
         end = t + slots - 1
         start = end - window + 1
         for slot in range(max(t, start - reach), start):
-            memory[row, slot % size] = one(params, mean, rng)
+            memory[row, slot % size] = one(source, whose, slot, rng)
         total = 0.0
         first = max(0, start - reach)
         place = first % size  # dividing at every slot would take most of the time
@@ -59,30 +59,30 @@ def in_shares(reward: RewardKernels) -> SpreadCollect:
                 place = 0
         edge = max(start, end - reach + 1)
         for slot in range(edge, end + 1):
-            pulled = one(params, mean, rng)
+            pulled = one(source, whose, slot, rng)
             memory[row, slot % size] = pulled
             total += pulled * (1.0 - laws[row, end - slot + 1])
-        return total + many(params, edge - start, mean, rng)
+        return total + many(source, whose, start, edge - start, rng)
 
     return collect
 
 
 @cache
-def at_once(reward: RewardKernels) -> SpreadCollect:
+def at_once(pulls: Pulls) -> SpreadCollect:
     """The kernel where nothing is ever pending."""
-    _, many, _ = reward
+    many = pulls.many
 
     def collect(
         memory: Memory,
         laws: Matrix,
         row: int,
-        params: Vector,
-        mean: float,
+        source: Source,
+        whose: Whose,
         t: int,
         slots: int,
         window: int,
         rng: np.random.Generator,
     ) -> float:
-        return many(params, window, mean, rng)
+        return many(source, whose, t + slots - window, window, rng)
 
     return collect

@@ -9,30 +9,30 @@ from functools import cache
 
 import numpy as np
 
+from aftereffect.environments.pulls import Pulls, Source, Whose
 from aftereffect.environments.roundwise.recipe import SpreadCollect, recipe
 from aftereffect.environments.world import Recipe
-from aftereffect.kernels import Matrix, Vector
+from aftereffect.kernels import Matrix
 from aftereffect.kernels import Matrix as Memory
-from aftereffect.rewards import RewardKernels
 from aftereffect.spreads import Geometric
 
 
 @recipe.register
-def _(spread: Geometric, reward: RewardKernels, horizon: int) -> Recipe[SpreadCollect]:
-    return Recipe(fading(reward), np.array([spread.gamma, float(spread.resolution)]), 1)
+def _(spread: Geometric, pulls: Pulls, horizon: int) -> Recipe[SpreadCollect]:
+    return Recipe(fading(pulls), np.array([spread.gamma, float(spread.resolution)]), 1)
 
 
 @cache
-def fading(reward: RewardKernels) -> SpreadCollect:
+def fading(pulls: Pulls) -> SpreadCollect:
     """The kernel for any gamma."""
-    one, many, _ = reward
+    one, many = pulls.one, pulls.many
 
     def collect(
         memory: Memory,
         laws: Matrix,
         row: int,
-        params: Vector,
-        mean: float,
+        source: Source,
+        whose: Whose,
         t: int,
         slots: int,
         window: int,
@@ -42,16 +42,16 @@ def fading(reward: RewardKernels) -> SpreadCollect:
         end = t + slots - 1
         start = end - window + 1
         pending: float = memory[row, 0]
-        for _ in range(max(t, start - resolution), start):
-            pending = gamma * pending + one(params, mean, rng)
+        for slot in range(max(t, start - resolution), start):
+            pending = gamma * pending + one(source, whose, slot, rng)
         edge = max(start, end - resolution + 1)
         drawn = later = 0.0
-        for _ in range(edge, end + 1):
-            pulled = one(params, mean, rng)
+        for slot in range(edge, end + 1):
+            pulled = one(source, whose, slot, rng)
             drawn += pulled
             later = gamma * later + pulled
         kept = math.pow(gamma, float(window))  # float: an integer power is computed otherwise when compiled
         memory[row, 0] = pending * kept + later
-        return pending * (1.0 - kept) + (drawn - later) + many(params, edge - start, mean, rng)
+        return pending * (1.0 - kept) + (drawn - later) + many(source, whose, start, edge - start, rng)
 
     return collect

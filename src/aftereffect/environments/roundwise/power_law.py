@@ -15,37 +15,37 @@ from typing import TypeAlias
 
 import numpy as np
 
+from aftereffect.environments.pulls import EightPulls, OnePull, Pulls, Source, Whose
 from aftereffect.environments.roundwise.recipe import SpreadCollect, recipe
 from aftereffect.environments.world import Recipe
-from aftereffect.kernels import Matrix, Vector
+from aftereffect.kernels import Matrix
 from aftereffect.kernels import Matrix as Memory
-from aftereffect.rewards import DrawEight, DrawOne, RewardKernels
 from aftereffect.spreads import PowerLaw
 from aftereffect.spreads.exponential_fit import exponential_fit
 
 #: Pulls in each of some slots; returns what they generated.
-Play: TypeAlias = Callable[[Memory, Matrix, int, Vector, float, int, np.random.Generator], float]
+Play: TypeAlias = Callable[[Memory, Matrix, int, Source, Whose, int, int, np.random.Generator], float]
 
 
 @recipe.register
-def _(spread: PowerLaw, reward: RewardKernels, horizon: int) -> Recipe[SpreadCollect]:
+def _(spread: PowerLaw, pulls: Pulls, horizon: int) -> Recipe[SpreadCollect]:
     rates, weights = exponential_fit(spread, horizon)
     ones = np.array([[outcome >> 7 - pull & 1 for pull in range(8)] for outcome in range(256)])
     added = np.column_stack([ones.sum(axis=1), ones @ np.exp(-np.outer(np.arange(7, -1, -1), rates))])
     law = np.concatenate([[len(rates)], np.exp(-rates), weights, np.exp(-8 * rates), added.ravel()])
-    return Recipe(fading_mixture(reward), law, len(rates))
+    return Recipe(fading_mixture(pulls), law, len(rates))
 
 
 @cache
-def one_by_one(one: DrawOne) -> Play:
+def one_by_one(one: OnePull) -> Play:
     """Plays any reward, pull by pull."""
 
     def play(
-        memory: Memory, laws: Matrix, row: int, params: Vector, mean: float, slots: int, rng: np.random.Generator
+        memory: Memory, laws: Matrix, row: int, source: Source, whose: Whose, t: int, slots: int, rng: np.random.Generator
     ) -> float:
         generated = 0.0
-        for _ in range(slots):
-            pulled = one(params, mean, rng)
+        for slot in range(t, t + slots):
+            pulled = one(source, whose, slot, rng)
             generated += pulled
             for term in range(int(laws[row, 0])):
                 memory[row, term] = laws[row, term + 1] * memory[row, term] + pulled
@@ -55,12 +55,12 @@ def one_by_one(one: DrawOne) -> Play:
 
 
 @cache
-def eight_by_eight(one: DrawOne, eight: DrawEight) -> Play:
+def eight_by_eight(one: OnePull, eight: EightPulls) -> Play:
     """Plays rewards of 0 or 1, eight pulls at a time as far as that goes."""
     rest = one_by_one(one)
 
     def play(
-        memory: Memory, laws: Matrix, row: int, params: Vector, mean: float, slots: int, rng: np.random.Generator
+        memory: Memory, laws: Matrix, row: int, source: Source, whose: Whose, t: int, slots: int, rng: np.random.Generator
     ) -> float:
         terms = int(laws[row, 0])
         table = 1 + 3 * terms
@@ -68,20 +68,20 @@ def eight_by_eight(one: DrawOne, eight: DrawEight) -> Play:
         sums, fades = memory[row], laws[row, 1 + 2 * terms : table]
         generated = 0.0
         for _ in range(slots // 8):
-            outcome = table + eight(mean, rng) * (terms + 1)
+            outcome = table + eight(source, whose, rng) * (terms + 1)
             generated += laws[row, outcome]
             added = laws[row, outcome + 1 : outcome + 1 + terms]
             for term in range(terms):
                 sums[term] = fades[term] * sums[term] + added[term]
-        return generated + rest(memory, laws, row, params, mean, slots % 8, rng)
+        return generated + rest(memory, laws, row, source, whose, t + slots - slots % 8, slots % 8, rng)
 
     return play
 
 
 @cache
-def fading_mixture(reward: RewardKernels) -> SpreadCollect:
+def fading_mixture(pulls: Pulls) -> SpreadCollect:
     """The kernel for any sum of exponentials."""
-    play = one_by_one(reward.one) if reward.eight is None else eight_by_eight(reward.one, reward.eight)
+    play = one_by_one(pulls.one) if pulls.eight is None else eight_by_eight(pulls.one, pulls.eight)
 
     def pending(memory: Memory, laws: Matrix, row: int) -> float:
         terms = int(laws[row, 0])
@@ -94,16 +94,16 @@ def fading_mixture(reward: RewardKernels) -> SpreadCollect:
         memory: Memory,
         laws: Matrix,
         row: int,
-        params: Vector,
-        mean: float,
+        source: Source,
+        whose: Whose,
         t: int,
         slots: int,
         window: int,
         rng: np.random.Generator,
     ) -> float:
-        play(memory, laws, row, params, mean, slots - window, rng)
+        play(memory, laws, row, source, whose, t, slots - window, rng)
         before = pending(memory, laws, row)
-        generated = play(memory, laws, row, params, mean, window, rng)
+        generated = play(memory, laws, row, source, whose, t + slots - window, window, rng)
         return max(generated + before - pending(memory, laws, row), 0.0)
 
     return collect

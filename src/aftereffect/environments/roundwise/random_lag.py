@@ -8,33 +8,33 @@ from functools import cache
 
 import numpy as np
 
+from aftereffect.environments.pulls import Pulls, Source, Whose
 from aftereffect.environments.roundwise.recipe import SpreadCollect, recipe
 from aftereffect.environments.world import Recipe
-from aftereffect.kernels import Matrix, Vector
+from aftereffect.kernels import Matrix
 from aftereffect.kernels import Matrix as Memory
-from aftereffect.rewards import RewardKernels
 from aftereffect.spreads import RandomLag
 from aftereffect.spreads.base import DrawLag
 
 
 @recipe.register
-def _(spread: RandomLag, reward: RewardKernels, horizon: int) -> Recipe[SpreadCollect]:
-    kernel = at_random_lags(reward, spread.lag_kernel())
+def _(spread: RandomLag, pulls: Pulls, horizon: int) -> Recipe[SpreadCollect]:
+    kernel = at_random_lags(pulls, spread.lag_kernel())
     return Recipe(kernel, spread.lag_table(), spread.reach + 1)
 
 
 @cache
-def at_random_lags(reward: RewardKernels, draw_lag: DrawLag) -> SpreadCollect:
+def at_random_lags(pulls: Pulls, draw_lag: DrawLag) -> SpreadCollect:
     """The kernel for one way of drawing lags."""
-    one, many, _ = reward
+    one, many = pulls.one, pulls.many
 
     def deliver(
         memory: Memory,
         laws: Matrix,
         row: int,
-        params: Vector,
-        mean: float,
-        pulls: range,
+        source: Source,
+        whose: Whose,
+        slots: range,
         start: int,
         end: int,
         rng: np.random.Generator,
@@ -42,8 +42,8 @@ def at_random_lags(reward: RewardKernels, draw_lag: DrawLag) -> SpreadCollect:
         """Draw some pulls: count what lands in the window, note what lands after it, drop what lands before."""
         size = int(laws[row, 0]) + 1
         counted = 0.0
-        for slot in pulls:
-            pulled = one(params, mean, rng)
+        for slot in slots:
+            pulled = one(source, whose, slot, rng)
             if pulled > 0.0:
                 lands = slot + draw_lag(laws, row, rng)
                 if lands > end:
@@ -56,8 +56,8 @@ def at_random_lags(reward: RewardKernels, draw_lag: DrawLag) -> SpreadCollect:
         memory: Memory,
         laws: Matrix,
         row: int,
-        params: Vector,
-        mean: float,
+        source: Source,
+        whose: Whose,
         t: int,
         slots: int,
         window: int,
@@ -73,8 +73,8 @@ def at_random_lags(reward: RewardKernels, draw_lag: DrawLag) -> SpreadCollect:
                 total += memory[row, here]
             memory[row, here] = 0.0
         edge = max(start, end - reach + 1)
-        total += deliver(memory, laws, row, params, mean, range(max(t, start - reach), start), start, end, rng)
-        total += deliver(memory, laws, row, params, mean, range(edge, end + 1), start, end, rng)
-        return total + many(params, edge - start, mean, rng)
+        total += deliver(memory, laws, row, source, whose, range(max(t, start - reach), start), start, end, rng)
+        total += deliver(memory, laws, row, source, whose, range(edge, end + 1), start, end, rng)
+        return total + many(source, whose, start, edge - start, rng)
 
     return collect

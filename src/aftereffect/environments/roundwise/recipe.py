@@ -6,44 +6,41 @@ from typing import TypeAlias
 
 import numpy as np
 
-from aftereffect.environments.world import Group, Recipe, StochasticWorld
-from aftereffect.kernels import Collect, Matrix, Vector
+from aftereffect.environments.pulls import Pulls, Source, Whose
+from aftereffect.environments.world import Group, Recipe
+from aftereffect.kernels import Collect, Matrix, World
 from aftereffect.kernels import Matrix as Memory
-from aftereffect.rewards import RewardKernels
 from aftereffect.spreads import Spread
 
-#: ``kernel(memory, laws, row, reward, mean, t, slots, window, rng)``: one spread's part of a window's total, its pulls having
-#: that mean; 0 for a spread whose arms rest. It is given whole matrices and its row in them, as views cost more than rounds.
-SpreadCollect: TypeAlias = Callable[[Memory, Matrix, int, Vector, float, int, int, int, np.random.Generator], float]
+#: ``kernel(memory, laws, row, source, whose, t, slots, window, rng)``: one spread's part of a window's total, its pulls being
+#: those of an arm or of nobody. It is given whole matrices and its row in them, as views cost more than rounds.
+SpreadCollect: TypeAlias = Callable[[Memory, Matrix, int, Source, Whose, int, int, int, np.random.Generator], float]
 
 
 @singledispatch
-def recipe(spread: Spread, reward: RewardKernels, horizon: int) -> Recipe[SpreadCollect]:
+def recipe(spread: Spread, pulls: Pulls, horizon: int) -> Recipe[SpreadCollect]:
     """The recipe of a spread; every family registers its own."""
     raise TypeError(f"no roundwise recipe is registered for {type(spread).__name__}")
 
 
 @cache
-def collected(groups: tuple[Group[SpreadCollect], ...]) -> Collect:
+def collected(groups: tuple[Group[SpreadCollect], ...], pulls: Pulls) -> Collect:
     """The total over all spreads: one is pulled, the others deliver what they owe."""
     (kernel, first, end), *rest = groups
+    source, whose, nobody = pulls.source, pulls.whose, pulls.nobody
 
-    def collect(
-        memory: Memory, world: StochasticWorld, t: int, arm: int, slots: int, window: int, rng: np.random.Generator
-    ) -> float:
+    def collect(memory: Memory, world: World, t: int, arm: int, slots: int, window: int, rng: np.random.Generator) -> float:
         total = 0.0
         for row in range(first, end):
-            mean = world.means[arm] if world.rows[arm] == row else 0.0
-            total += kernel(memory, world.laws, row, world.reward, mean, t, slots, window, rng)
+            pulled = whose(world, arm) if world.rows[arm] == row else nobody
+            total += kernel(memory, world.laws, row, source(world), pulled, t, slots, window, rng)
         return total
 
     if not rest:
         return collect
-    others = collected(tuple(rest))
+    others = collected(tuple(rest), pulls)
 
-    def collect_all(
-        memory: Memory, world: StochasticWorld, t: int, arm: int, slots: int, window: int, rng: np.random.Generator
-    ) -> float:
+    def collect_all(memory: Memory, world: World, t: int, arm: int, slots: int, window: int, rng: np.random.Generator) -> float:
         total = collect(memory, world, t, arm, slots, window, rng)
         return total + others(memory, world, t, arm, slots, window, rng)
 
