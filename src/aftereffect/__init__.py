@@ -12,7 +12,7 @@ mixed from every arm played before.
 Start with `simulate`; `parse` reads the spec strings of the command line.
 """
 
-from aftereffect.environments import Environment, StochasticBandit
+from aftereffect.environments import AdversarialBandit, Environment, StochasticBandit
 from aftereffect.errors import (
     AftereffectError,
     InputError,
@@ -25,10 +25,12 @@ from aftereffect.growth import Exponential, Growth, Power
 from aftereffect.policies import ArsUcb, GeneralizedOdaaf, Odaaf, Policy, RoundRobin, Ucb1
 from aftereffect.provenance import __version__ as __version__
 from aftereffect.rewards import Bernoulli, Beta, Constant, Reward, Uniform
+from aftereffect.schedules import DrawnArm, DrawnRewards, Recorded, Schedule
 from aftereffect.simulation import PolicyRuns, Study, Trace, simulate
 from aftereffect.spec import parse
 from aftereffect.spreads import (
     Geometric,
+    HoldBack,
     Immediate,
     Interval,
     LinearDecay,
@@ -43,16 +45,20 @@ from aftereffect.spreads import (
 )
 
 __all__ = [
+    "AdversarialBandit",
     "AftereffectError",
     "ArsUcb",
     "Bernoulli",
     "Beta",
     "Constant",
+    "DrawnArm",
+    "DrawnRewards",
     "Environment",
     "Exponential",
     "GeneralizedOdaaf",
     "Geometric",
     "Growth",
+    "HoldBack",
     "Immediate",
     "InputError",
     "Interval",
@@ -68,8 +74,10 @@ __all__ = [
     "Power",
     "PowerLaw",
     "RandomDelay",
+    "Recorded",
     "Reward",
     "RoundRobin",
+    "Schedule",
     "Shape",
     "SpecError",
     "Spread",

@@ -1,6 +1,7 @@
 """Environments: worlds that turn plays into totals, each with a literal and a fast engine of the same law."""
 
+from aftereffect.environments.adversarial import AdversarialBandit
 from aftereffect.environments.base import ARM, ENGINES, GENERATED, OBSERVED, EngineName, Environment
 from aftereffect.environments.stochastic import StochasticBandit
 
-__all__ = ["ARM", "ENGINES", "GENERATED", "OBSERVED", "EngineName", "Environment", "StochasticBandit"]
+__all__ = ["ARM", "ENGINES", "GENERATED", "OBSERVED", "AdversarialBandit", "EngineName", "Environment", "StochasticBandit"]

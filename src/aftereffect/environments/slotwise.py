@@ -28,6 +28,8 @@ ROWS = ARRIVALS, LAST = range(2)
 
 #: ``land(memory, laws, row, slot, reward, rng)``: add one pull's reward to the slots where it lands.
 Land: TypeAlias = Callable[[Memory, Matrix, int, int, float, np.random.Generator], None]
+#: ``step(memory, world, slot, arm, begins, rng)``: pull once, take what lands; `begins` says whether a round does.
+Step: TypeAlias = Callable[[Memory, World, int, int, bool, np.random.Generator], float]
 
 
 @singledispatch
@@ -97,33 +99,50 @@ def landed(groups: tuple[Group[Land], ...]) -> Land:
 
 
 @cache
-def literal(pulls: Pulls, land: Land) -> Collect:
-    """Play a round slot by slot."""
+def slot_step(pulls: Pulls, land: Land) -> Step:
+    """One slot, where spreads do not look at who plays what."""
     one, source, whose = pulls.one, pulls.source, pulls.whose
+
+    def step(memory: Memory, world: World, slot: int, arm: int, begins: bool, rng: np.random.Generator) -> float:
+        reward = one(source(world), whose(world, arm), slot, rng)
+        land(memory, world.laws, world.rows[arm], slot, reward, rng)
+        memory[LAST, 0] = reward
+        return arrived(memory, slot)
+
+    return step
+
+
+def arrived(memory: Memory, slot: int) -> float:
+    """Take what lands in a slot."""
+    here = slot % memory.shape[1]
+    observed: float = memory[ARRIVALS, here]
+    memory[ARRIVALS, here] = 0.0
+    return observed
+
+
+@cache
+def literal(step: Step) -> Collect:
+    """Play a round slot by slot."""
 
     def collect(memory: Memory, world: World, t: int, arm: int, slots: int, window: int, rng: np.random.Generator) -> float:
         total = 0.0
         for slot in range(t, t + slots):
-            reward = one(source(world), whose(world, arm), slot, rng)
-            land(memory, world.laws, world.rows[arm], slot, reward, rng)
-            memory[LAST, 0] = reward
-            here = slot % memory.shape[1]
+            observed = step(memory, world, slot, arm, slot == t, rng)
             if slot >= t + slots - window:
-                total += memory[ARRIVALS, here]
-            memory[ARRIVALS, here] = 0.0
+                total += observed
         return total
 
     return collect
 
 
 @cache
-def traced(collect: Collect) -> Collect:
-    """The same round, one slot at a time, with a record of each."""
+def traced(step: Step) -> Collect:
+    """The same, with a record of each slot."""
 
     def recorded(memory: Memory, world: World, t: int, arm: int, slots: int, window: int, rng: np.random.Generator) -> float:
         total = 0.0
         for slot in range(t, t + slots):
-            observed = collect(memory, world, slot, arm, 1, 1, rng)
+            observed = step(memory, world, slot, arm, slot == t, rng)
             memory[ARM, slot] = arm
             memory[OBSERVED, slot] = observed
             memory[GENERATED, slot] = memory[LAST, 0]

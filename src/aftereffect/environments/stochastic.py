@@ -6,11 +6,10 @@ from functools import cached_property
 import numpy as np
 
 from aftereffect.checks import arm_means
-from aftereffect.environments import roundwise, slotwise
-from aftereffect.environments.base import RECORD, EngineName, Environment
-from aftereffect.environments.pulls import drawn
-from aftereffect.environments.world import StochasticWorld, arranged
-from aftereffect.kernels import Collect, Engine, Matrix, Slots, Vector, WorldKernels
+from aftereffect.environments.mechanics import DelayedEnvironment
+from aftereffect.environments.pulls import Pulls, drawn
+from aftereffect.environments.world import StochasticWorld
+from aftereffect.kernels import Lose, Matrix, Slots, Vector
 from aftereffect.knowledge import Knowledge, knowledge_of
 from aftereffect.rewards import Bernoulli, Reward
 from aftereffect.spec import as_spec, register
@@ -25,7 +24,7 @@ def pseudo_regret(world: StochasticWorld, t: int, arm: int, slots: int) -> float
 
 @register
 @dataclass(frozen=True)
-class StochasticBandit(Environment):
+class StochasticBandit(DelayedEnvironment):
     """Independent rewards with a fixed mean per arm, spread over later slots.
 
     The regret is the pseudo-regret of generated reward: the sum over slots of the best mean less the mean of the arm
@@ -80,26 +79,8 @@ class StochasticBandit(Environment):
     def knowledge(self) -> Knowledge:
         return knowledge_of(self.spreads)
 
-    def engine(self, name: EngineName, horizon: int) -> Engine:
-        return {"roundwise": self._roundwise, "slotwise": self._slotwise}[name](horizon)
+    def _parts(self, horizon: int) -> tuple[Spreading, Pulls, Lose]:
+        return self.spread, drawn(self.reward.kernels()), pseudo_regret
 
-    def tracer(self, horizon: int) -> Engine:
-        literal = self._slotwise(horizon)
-        rows, columns = literal.memory
-        collect = slotwise.traced(literal.kernels.collect)
-        memory = (rows + len(RECORD), max(columns, horizon))
-        return literal._replace(kernels=WorldKernels(collect, pseudo_regret), memory=memory)
-
-    def _roundwise(self, horizon: int) -> Engine:
-        pulls = drawn(self.reward.kernels())
-        rows, laws, groups, memory = arranged(self.spreads, lambda spread: roundwise.recipe(spread, pulls, horizon))
-        return self._engine(roundwise.collected(groups, pulls), rows, laws, (len(laws), memory))
-
-    def _slotwise(self, horizon: int) -> Engine:
-        rows, laws, groups, memory = arranged(self.spreads, lambda spread: slotwise.recipe(spread, horizon))
-        collect = slotwise.literal(drawn(self.reward.kernels()), slotwise.landed(groups))
-        return self._engine(collect, rows, laws, (len(slotwise.ROWS), memory))
-
-    def _engine(self, collect: Collect, rows: Slots, laws: Matrix, memory: tuple[int, int]) -> Engine:
-        world = StochasticWorld(np.array(self.means), self.gaps.copy(), self.reward.params(), rows, laws)
-        return Engine(WorldKernels(collect, pseudo_regret), world, memory)
+    def _world(self, horizon: int, rows: Slots, laws: Matrix) -> StochasticWorld:
+        return StochasticWorld(np.array(self.means), self.gaps.copy(), self.reward.params(), rows, laws)

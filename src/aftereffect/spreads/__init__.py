@@ -10,18 +10,21 @@ A spread that fits a family needs its shares and nothing else; one that does not
 spread of its own.
 """
 
-from aftereffect.spreads.base import FiniteSpread, FixedShares, RandomLag, Spread, Spreading
+from aftereffect.spreads.base import Delaying, FiniteSpread, FixedShares, RandomLag, Spread, Spreading
 from aftereffect.spreads.fixed_shares import Interval, LinearDecay, LinearRise, Shape
 from aftereffect.spreads.geometric import Geometric
+from aftereffect.spreads.hold_back import HoldBack
 from aftereffect.spreads.immediate import Immediate
 from aftereffect.spreads.per_arm import PerArm
 from aftereffect.spreads.power_law import PowerLaw
 from aftereffect.spreads.random_lag import RandomDelay, UniformDelay
 
 __all__ = [
+    "Delaying",
     "FiniteSpread",
     "FixedShares",
     "Geometric",
+    "HoldBack",
     "Immediate",
     "Interval",
     "LinearDecay",

@@ -19,10 +19,14 @@ Lags: TypeAlias = NDArray[np.int64]
 DrawLag: TypeAlias = Callable[[Matrix, int, np.random.Generator], int]
 
 
-class Spreading(Spec, ABC):
-    """How the rewards of an environment's arms land: one spread for all of them, or one for each."""
+class Delaying(Spec, ABC):
+    """When the rewards of an environment's arms land."""
 
     kind = "spread"
+
+
+class Spreading(Delaying):
+    """When and how rewards land whoever plays what: one spread for all arms, or one for each."""
 
     @abstractmethod
     def by_arm(self, arms: int) -> tuple["Spread", ...]:

@@ -1,0 +1,111 @@
+"""The bandit whose rewards were fixed beforehand, with delayed, composite, anonymous feedback."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import aftereffect.environments.hold_back  # noqa: F401  (registers the adversary)
+from aftereffect.environments.ledger import Ledger, ledger_of, pulls_from, totals
+from aftereffect.environments.mechanics import DelayedEnvironment
+from aftereffect.environments.pulls import Pulls
+from aftereffect.errors import ParameterError
+from aftereffect.kernels import Lose, Matrix, Slots
+from aftereffect.knowledge import Knowledge, knowledge_of
+from aftereffect.schedules import Schedule, as_schedule
+from aftereffect.spec import as_spec, register
+from aftereffect.spreads import Delaying, HoldBack, Immediate, Spreading
+
+
+class AdversarialWorld(NamedTuple):
+    """What the kernels of an adversarial bandit read; `best` is the arm that brings most over the whole horizon."""
+
+    ledger: Ledger
+    best: int
+    rows: Slots
+    laws: Matrix
+
+
+@register
+@dataclass(frozen=True)
+class AdversarialBandit(DelayedEnvironment):
+    """Rewards that were fixed before the game, delayed by a spread or by an adversary that watches the play.
+
+    The regret is against the one arm that brings most over the whole horizon, on generated reward: the sum over slots of what
+    that arm brings less what the arm played brings, whenever it lands. Before the horizon it may be negative.
+
+    Parameters
+    ----------
+    rewards
+        A table of rewards in [0, 1] with a row per slot and a column per arm, or the arm that pays 1 in each slot, or a
+        schedule such as `DrawnArm`.
+    delays
+        A spread (or `PerArm` with one for each arm), or `HoldBack`.
+
+    Examples
+    --------
+    >>> from aftereffect import HoldBack
+    >>> env = AdversarialBandit([[0, 1], [1, 0], [.5, .5]], HoldBack(10))
+    >>> print(env)
+    adversarial-bandit(recorded(3 slots of 2 arms, 57bb3eb48b52), delays=hold-back(10, reset_on_round=false))
+    """
+
+    rewards: Schedule
+    delays: Delaying = Immediate()
+
+    def __post_init__(self) -> None:
+        self._set(rewards=as_schedule(self.rewards), delays=as_spec(self.delays, Delaying))
+        if isinstance(self.delays, Spreading):
+            self.delays.by_arm(self.arms)  # refuses a wrong number of spreads
+
+    @property
+    def arms(self) -> int:
+        return self.rewards.arms
+
+    @property
+    def knowledge(self) -> Knowledge:
+        if isinstance(self.delays, HoldBack):  # who is held back depends on the play: these are bounds
+            return Knowledge(self.delays.d, ((self.delays.d - 1) / 2) ** 2, self.delays.d)
+        assert isinstance(self.delays, Spreading)
+        return knowledge_of(self.delays.by_arm(self.arms))
+
+    def best_arm(self, horizon: int) -> int:
+        """The arm that brings most in that many slots; the smallest number where several do."""
+        return _book(self.rewards, horizon).best
+
+    def _parts(self, horizon: int) -> tuple[Delaying, Pulls, Lose]:
+        pulls = pulls_from(_book(self.rewards, horizon).ledger)
+        return self.delays, pulls, regret_by(pulls)
+
+    def _world(self, horizon: int, rows: Slots, laws: Matrix) -> AdversarialWorld:
+        ledger, best = _book(self.rewards, horizon)
+        return AdversarialWorld(ledger, best, rows, laws)
+
+
+class Book(NamedTuple):
+    """The first slots of a schedule as kernels read them, and the best arm in them."""
+
+    ledger: Ledger
+    best: int
+
+
+@lru_cache(maxsize=2)  # all policies of a study play the same
+def _book(rewards: Schedule, horizon: int) -> Book:
+    if horizon > rewards.length:
+        raise ParameterError(f"horizon must be at most the {rewards.length:,} slots of {rewards}, got {horizon:,}")
+    rows = rewards.rows(horizon)
+    return Book(ledger_of(rows, rewards.arms), int(np.argmax(totals(rows, rewards.arms))))
+
+
+@lru_cache
+def regret_by(pulls: Pulls) -> Lose:
+    """What the best arm brings more than the one played."""
+    many: Any = pulls.many  # nothing is drawn, so there is no generator to give
+    source = pulls.source
+
+    def regret(world: AdversarialWorld, t: int, arm: int, slots: int) -> float:
+        lost: float = many(source(world), world.best, t, slots, None) - many(source(world), arm, t, slots, None)
+        return lost
+
+    return regret

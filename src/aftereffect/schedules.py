@@ -1,0 +1,214 @@
+"""Rewards that were fixed before the game began: what every arm would bring in every slot.
+
+>>> DrawnArm([.5, .3, .2], seed=1).paying(8).tolist()
+[1, 2, 0, 2, 0, 0, 1, 0]
+"""
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from aftereffect.checks import MOST_SLOTS, arm_means, shares, shown, whole
+from aftereffect.errors import ParameterError
+from aftereffect.spec import Spec, as_spec, register
+
+#: The paying arm of each slot, or a table with a row per slot and a column per arm.
+Rows: TypeAlias = NDArray[Any]
+
+_LARGEST_SEED = 2**63 - 1
+#: Rows are drawn in pieces of this many, so that little more than the result is in memory.
+_PIECE = 1_000_000
+
+
+class Schedule(Spec, ABC):
+    """What every arm brings in every slot, in [0, 1]."""
+
+    kind = "schedule"
+
+    @property
+    @abstractmethod
+    def arms(self) -> int:
+        """The number of arms."""
+
+    @property
+    @abstractmethod
+    def length(self) -> int:
+        """How many slots there are."""
+
+    @abstractmethod
+    def rows(self, slots: int) -> Rows:
+        """The first slots: a vector of paying arms, where exactly one pays 1 in each, or a table by slot and arm."""
+
+
+def as_schedule(value: object) -> Schedule:
+    """A schedule from a schedule, its spec string, or an array."""
+    if isinstance(value, (Schedule, str)):
+        return as_spec(value, Schedule)
+    return Recorded(value)  # type: ignore[arg-type]  # which says what it takes
+
+
+class _Drawn(Schedule):
+    """A schedule without an end, drawn by a seed of its own; more slots begin with the same."""
+
+    seed: int
+
+    @property
+    def length(self) -> int:
+        return MOST_SLOTS
+
+    def rows(self, slots: int) -> Rows:
+        return _drawn(self, slots)
+
+    @abstractmethod
+    def _piece(self, rng: np.random.Generator, slots: int) -> Rows:
+        """The next slots."""
+
+    def _pieces(self, slots: int) -> Iterator[Rows]:
+        rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(self.seed)))
+        for first in range(0, slots, _PIECE):
+            yield self._piece(rng, _PIECE)[: slots - first]
+
+
+@lru_cache(maxsize=2)  # all policies of a study play the same
+def _drawn(schedule: _Drawn, slots: int) -> Rows:
+    return np.concatenate(list(schedule._pieces(slots)))
+
+
+@register
+@dataclass(frozen=True)
+class DrawnArm(_Drawn):
+    """One arm pays 1 in each slot, drawn beforehand with these shares; the others pay nothing.
+
+    Parameters
+    ----------
+    shares
+        How often each arm is the one that pays; they sum to 1.
+    seed
+        Which of all such schedules.
+    """
+
+    shares: tuple[float, ...]
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        given = shares("shares", self.shares)
+        if not 2 <= len(given) <= np.iinfo(np.int16).max:
+            raise ParameterError(f"shares must be of at least two arms, got {shown(self.shares)}")
+        self._set(shares=tuple(given), seed=whole("seed", self.seed, at_most=_LARGEST_SEED))
+
+    @property
+    def arms(self) -> int:
+        return len(self.shares)
+
+    def paying(self, slots: int) -> Rows:
+        """The arm that pays in each of the first slots."""
+        return self.rows(slots)
+
+    def _piece(self, rng: np.random.Generator, slots: int) -> Rows:
+        bounds = np.cumsum(self.shares)[:-1]
+        return np.searchsorted(bounds, rng.random(slots), side="right").astype(np.min_scalar_type(-self.arms))
+
+
+@register
+@dataclass(frozen=True)
+class DrawnRewards(_Drawn):
+    """Each arm pays 1 or nothing in each slot, drawn beforehand and independently with these means.
+
+    Parameters
+    ----------
+    means
+        How often each arm pays.
+    seed
+        Which of all such schedules.
+    """
+
+    means: tuple[float, ...]
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self._set(means=arm_means(self.means), seed=whole("seed", self.seed, at_most=_LARGEST_SEED))
+
+    @property
+    def arms(self) -> int:
+        return len(self.means)
+
+    def _piece(self, rng: np.random.Generator, slots: int) -> Rows:
+        return (rng.random((slots, self.arms)) < self.means).astype(np.uint8)
+
+
+@dataclass(frozen=True, repr=False)
+class Recorded(Schedule):
+    """Rewards from an array. It has a label, but no spec string that could be read back.
+
+    Parameters
+    ----------
+    values
+        A table of rewards in [0, 1] with a row per slot and a column per arm, or the arm that pays 1 in each slot.
+    paying_arms
+        In the latter case, how many arms there are; one more than the highest number in it if not given.
+    """
+
+    values: Rows = field(compare=False)
+    paying_arms: int | None = None
+    digest: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        values = _checked(self.values)
+        if values.ndim == 1:
+            arms = int(values.max()) + 1
+            wanted = max(arms, 2) if self.paying_arms is None else whole("paying_arms", self.paying_arms, at_least=2)
+            if arms > wanted:
+                raise ParameterError(f"paying arms must be numbers from 0 to {wanted - 1}, got {arms - 1}")
+            self._set(paying_arms=wanted)
+        elif self.paying_arms is not None:
+            raise ParameterError("paying_arms goes with the numbers of the paying arms, not with a table of rewards")
+        digest = hashlib.sha256(f"{values.shape}{values.dtype}".encode() + values.tobytes()).hexdigest()[:12]
+        self._set(values=values, digest=digest)
+
+    def __str__(self) -> str:
+        """A label."""
+        return f"recorded({self.length} slots of {self.arms} arms, {self.digest})"
+
+    __repr__ = __str__
+
+    @property
+    def arms(self) -> int:
+        return self.paying_arms or self.values.shape[1]
+
+    @property
+    def length(self) -> int:
+        return len(self.values)
+
+    def rows(self, slots: int) -> Rows:
+        return self.values[:slots]
+
+
+def _checked(values: ArrayLike) -> Rows:
+    """A copy in the smallest type that holds it."""
+    try:
+        given = np.array(values)
+    except ValueError:
+        given = np.array(None)
+    if given.dtype == bool:
+        given = given.astype(np.uint8)
+    whole_numbers = np.issubdtype(given.dtype, np.integer)
+    if given.size == 0 or not (whole_numbers or np.issubdtype(given.dtype, np.floating)) or given.ndim not in (1, 2):
+        wanted = "a table with a row per slot and a column per arm, or the paying arm of each slot"
+        raise ParameterError(f"rewards must be {wanted}, got {shown(values)}")
+    if given.ndim == 1:
+        if not whole_numbers or given.min() < 0 or given.max() >= np.iinfo(np.int16).max:
+            raise ParameterError(f"paying arms must be whole numbers from 0 on, got {shown(values)}")
+        return given.astype(np.min_scalar_type(-int(given.max()) - 1))
+    if given.shape[1] < 2:
+        raise ParameterError(f"a table of rewards must have at least two columns, one per arm, got {given.shape[1]}")
+    if not (np.isfinite(given).all() and given.min() >= 0 and given.max() <= 1):
+        wrong = given[~((given >= 0) & (given <= 1))][0]
+        raise ParameterError(f"rewards must be numbers from 0 to 1, got {wrong:g}")
+    binary = whole_numbers or bool(np.isin(given, (0, 1)).all())
+    return np.ascontiguousarray(given, dtype=np.uint8 if binary else np.float64)
