@@ -17,6 +17,13 @@ SPREADS: tuple[ae.Spread, ...] = (
     ae.PowerLaw(3),
     ae.Shape([0.1, 0, 0.5, 0.4]),
 )
+CLW = (
+    (3, "colt", "exp3"),
+    (1, "colt", "tsallis"),
+    (0, "jmlr", "exp3"),
+    (4, "jmlr", "tsallis"),
+    (2, "seed", "exp3-gain"),
+)
 POLICIES: tuple[ae.Policy, ...] = (
     ae.ArsUcb(),
     ae.ArsUcb(alpha=1.5, growth=ae.Power(1)),
@@ -28,6 +35,15 @@ POLICIES: tuple[ae.Policy, ...] = (
     ae.GeneralizedOdaaf(5),
     ae.Ucb1(),
     ae.RoundRobin(),
+    ae.Exp3(),
+    ae.Exp3("loss"),
+    ae.ArsExp3(),
+    ae.ArsExp3(beta=1.5, doubling=True),
+    *(ae.Clw(d, variant, base) for d, variant, base in CLW),
+    ae.ArsClw(),
+    ae.ArsClw(ae.Power(0.5), first_phase=50),
+    ae.MiniBatch(),
+    ae.MiniBatch("ars-ucb", size=3),
 )
 GROWTHS: tuple[ae.Growth, ...] = (ae.Power(0.5), ae.Power(1), ae.Power(2), ae.Power(3), ae.Exponential())
 PER_ARM = (

@@ -22,7 +22,19 @@ from aftereffect.errors import (
     SpecError,
 )
 from aftereffect.growth import Exponential, Growth, Power
-from aftereffect.policies import ArsUcb, GeneralizedOdaaf, Odaaf, Policy, RoundRobin, Ucb1
+from aftereffect.policies import (
+    ArsClw,
+    ArsExp3,
+    ArsUcb,
+    Clw,
+    Exp3,
+    GeneralizedOdaaf,
+    MiniBatch,
+    Odaaf,
+    Policy,
+    RoundRobin,
+    Ucb1,
+)
 from aftereffect.provenance import __version__ as __version__
 from aftereffect.rewards import Bernoulli, Beta, Constant, Reward, Uniform
 from aftereffect.schedules import DrawnArm, DrawnRewards, Recorded, Schedule
@@ -47,13 +59,17 @@ from aftereffect.spreads import (
 __all__ = [
     "AdversarialBandit",
     "AftereffectError",
+    "ArsClw",
+    "ArsExp3",
     "ArsUcb",
     "Bernoulli",
     "Beta",
+    "Clw",
     "Constant",
     "DrawnArm",
     "DrawnRewards",
     "Environment",
+    "Exp3",
     "Exponential",
     "GeneralizedOdaaf",
     "Geometric",
@@ -64,6 +80,7 @@ __all__ = [
     "Interval",
     "LinearDecay",
     "LinearRise",
+    "MiniBatch",
     "MissingExtraError",
     "Odaaf",
     "OutputError",

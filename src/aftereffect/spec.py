@@ -16,7 +16,7 @@ import inspect
 import re
 from collections.abc import Iterable
 from dataclasses import MISSING, fields
-from typing import Any, NoReturn, TypeVar, cast, get_type_hints, overload
+from typing import Any, Literal, NoReturn, TypeVar, cast, get_origin, get_type_hints, overload
 
 from aftereffect.checks import shown
 from aftereffect.errors import ParameterError, SpecError
@@ -155,6 +155,10 @@ def _a(noun: str) -> str:
     return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
 
 
+class _Word(Spec):
+    """Stands for one of some bare words, which may also be names: ``clw(base=exp3)`` is about a word."""
+
+
 class _Reader:
     """A recursive-descent reader of one spec string."""
 
@@ -208,7 +212,7 @@ class _Reader:
 
     def _named(self, name: str, kind: type[Spec], depth: int) -> object:
         called = self._take("(")
-        cls = _REGISTRY.get(name)
+        cls = None if kind is _Word else _REGISTRY.get(name)
         if cls is None:
             if called:
                 _unknown(name, kind)
@@ -263,6 +267,8 @@ def _built(cls: type[Spec], places: list[object], names: dict[str, object]) -> S
 def _kind_of(cls: type[Spec], parameter: str) -> type[Spec]:
     """What a parameter must be, so that a typing error in it is answered with the right names."""
     declared = get_type_hints(cls)[parameter]
+    if get_origin(declared) is Literal:
+        return _Word
     return declared if isinstance(declared, type) and issubclass(declared, Spec) else Spec
 
 
