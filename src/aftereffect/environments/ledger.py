@@ -77,8 +77,10 @@ def summed(one: OnePull) -> Callable[[Any, int, int, int, np.random.Generator], 
 
     def many(source: Any, arm: int, first: int, n: int, rng: np.random.Generator) -> float:
         total = 0.0
-        if arm < 0:
+        if n <= 0 or arm < 0:
             return total
+        if n == 1:
+            return one(source, arm, first, rng)
         end = first + n
         low, high = (first + BLOCK - 1) // BLOCK, end // BLOCK
         upto, since = end, end
