@@ -57,3 +57,10 @@ ENVIRONMENTS: tuple[ae.StochasticBandit, ...] = (
     *(ae.StochasticBandit(MEANS, ae.Interval(3, 9), reward) for reward in REWARDS[1:]),
     ae.StochasticBandit((1, 0, 0.5), ae.UniformDelay(0, 6), ae.Beta(0.5)),
 )
+SCHEDULES: tuple[ae.Schedule, ...] = (ae.DrawnArm([0.5, 0.3, 0.2], seed=1), ae.DrawnRewards([0.9, 0.3, 0.5]))
+DELAYS: tuple[ae.Delaying, ...] = (*SPREADS, *PER_ARM, ae.HoldBack(4), ae.HoldBack(2, reset_on_round=True))
+ADVERSARIAL: tuple[ae.AdversarialBandit, ...] = (
+    *(ae.AdversarialBandit(schedule, delays) for schedule in SCHEDULES for delays in DELAYS[-2:]),
+    *(ae.AdversarialBandit(SCHEDULES[0], delays) for delays in (ae.UniformDelay(0, 6), ae.Geometric(0.6), PER_ARM[1])),
+    *(ae.AdversarialBandit(SCHEDULES[1], delays) for delays in (ae.Interval(3, 9), ae.PowerLaw(3))),
+)

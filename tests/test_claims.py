@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
+from aftereffect.errors import ParameterError
 from aftereffect.paper import FIGURES
 from aftereffect.paper.bootstrap import interval, resampled_means
 from aftereffect.paper.claims import CLAIMS
 from aftereffect.paper.evidence import Evidence
 from aftereffect.paper.figures import RECOMMENDED
-from aftereffect.paper.judgement import judged
-from aftereffect.paper.settings import DECADES, DEFAULT
+from aftereffect.paper.judgement import judged, outcome_of
+from aftereffect.paper.settings import DECADES, DEFAULT, QUICK, Settings
 from aftereffect.simulation import PolicyRuns, Study
 from aftereffect.simulation.replications import Outcome
 
@@ -68,8 +69,8 @@ def test_growth_and_exponent_both_count():
         assert judged(LOGARITHMIC, [case]).rows[0][-1] == "fails"
     row = judged(LOGARITHMIC, [evidence(10, decades=FLAT)]).rows[0]
     assert row[1:4] == ("1,000", "1,100", "1,200")
-    assert row[4] == "1.00 (1.00 to 1.00)"
-    assert row[5] == "0.04 (0.04 to 0.04)"
+    assert row[4] == "1.00 (1.00 .. 1.00)"
+    assert row[5] == "0.04 (0.04 .. 0.04)"
 
 
 def test_what_the_runs_cannot_tell_is_open():
@@ -131,17 +132,77 @@ def test_alpha_4_with_k_squared_is_best(means, deviations, verdict):
     found = judged(BEST, [evidence(14, variants(means, deviations)), evidence(16, variants(means, deviations))])
     assert found.verdict == verdict
     good = "yes", "no"
-    assert found.rows[0][3] == good[means is HIGH]
-    assert found.rows[0][6] == good[deviations[2] == 8]
+    assert found.rows[0][4] == good[means is HIGH]
+    assert found.rows[0][7] == good[deviations[2] == 8]
 
 
 def test_best_in_half_of_the_panels_is_not_most_and_near_the_lowest_is_best():
     best, worst = variants(LOW, (8, 6, 2, 9)), variants(HIGH, (2, 6, 8, 9))
     assert verdicts(BEST, [evidence(14, best), evidence(16, worst)]) == "not reproduced"
-    near = variants((100, 200, 101, 400), (5, 6, 5, 9))  # a difference of 1 with a standard error of .7
-    far = variants((100, 200, 103, 400), (5, 6, 5, 9))
-    assert judged(BEST, [evidence(14, near)]).rows[0][3] == "yes"
-    assert judged(BEST, [evidence(14, far)]).rows[0][3] == "no"
+
+
+def correlated(differences, factors=(1, 1)):
+    """Alpha 1 and alpha 4, in that order, differing by just this much in each run; the others far above."""
+    common = np.random.default_rng(5).normal(0, 50, RUNS)
+    near = 500 + factors[0] * common
+    mine = near + differences if factors[1] == factors[0] else 500 + factors[1] * common
+    return [each[:, None] for each in (near, 2_000 + 9 * common, mine, 3_000 + 9 * common, 5_000 + common)]
+
+
+@pytest.mark.parametrize(("errors", "best"), [(0.1, "yes"), (1.9, "yes"), (2.1, "no")])
+def test_near_the_lowest_is_best_by_standard_errors_of_the_paired_difference(errors, best):
+    noise = np.linspace(-1, 1, RUNS)
+    noise = noise / noise.std(ddof=1) * np.sqrt(RUNS)  # a standard error of 1, though the runs themselves spread by 50
+    row = judged(BEST, [evidence(14, correlated(errors + noise))]).rows[0]
+    assert row[4] == best
+    assert row[3] == f"{errors:.1f} ± 1.0 (alpha 1, rounds k²)"
+
+
+def test_deviations_have_an_error_of_their_own():
+    """Runs that move together: their deviations differ by 10 % in every draw, and the means not at all."""
+    row = judged(BEST, [evidence(14, correlated(0, factors=(1.0, 1.1)))]).rows[0]
+    assert row[4] == "yes"
+    assert row[7] == "no"
+    alike = judged(BEST, [evidence(14, correlated(0, factors=(1.0, 1.0)))]).rows[0]
+    assert alike[7] == "yes"
+
+
+@pytest.mark.parametrize(
+    ("decades", "outcome"),
+    [
+        ((10_000, 11_000, 12_290), "holds"),
+        ((10_000, 11_000, 12_310), "fails"),  # the increment 1.31 times the one before
+        ((1_000, 10_000, 15_800), "holds"),
+        ((1_000, 10_000, 15_900), "fails"),  # an exponent of .2014
+        ((1_000, 1_000, 1_000), "holds"),  # nothing is lost any more
+        ((1_000, 1_000, 1_010), "fails"),  # something is, after nothing was
+    ],
+)
+def test_the_limits_of_logarithmic_growth(decades, outcome):
+    figure = FIGURES[10]
+    curve = np.zeros((RUNS, len(DEFAULT.long_checkpoints)))
+    curve[:, DECADES] = decades
+    long = study(figure, [RECOMMENDED], [curve], DEFAULT.long_checkpoints)
+    assert judged(LOGARITHMIC, [Evidence(figure, evidence(10).panel, long)]).rows[0][-1] == outcome
+
+
+def test_decades_end_at_a_hundredth_a_tenth_and_the_whole():
+    assert DEFAULT.long_checkpoints[DECADES] == (10**5, 10**6, 10**7)
+    assert QUICK.long_checkpoints[DECADES] == (10**4, 10**5, 10**6)
+    with pytest.raises(ParameterError, match="long_horizon must be a multiple of 1,000, got 1,999"):
+        Settings(long_horizon=1_999)
+
+
+@pytest.mark.parametrize(("share", "outcome"), [(0.975, "holds"), (0.974, "open"), (0.026, "open"), (0.025, "fails")])
+def test_an_outcome_needs_nearly_all_draws(share, outcome):
+    draws = np.zeros(1_000, dtype=bool)
+    draws[: round(1_000 * share)] = True
+    assert outcome_of(draws) == outcome
+
+
+def test_of_two_panels_with_one_setting_the_first_is_judged():
+    found = judged(LOGARITHMIC, [evidence(2, decades=FLAT), evidence(3, decades=STEEP)])
+    assert [row[-1] for row in found.rows] == ["holds"]
 
 
 def test_without_cases_or_with_one_run_nothing_is_judged():

@@ -4,6 +4,11 @@ import json
 import re
 import shlex
 import shutil
+import signal
+import subprocess
+import sys
+import time
+from base64 import b64encode
 from dataclasses import replace
 
 import polars as pl
@@ -13,6 +18,7 @@ import aftereffect as ae
 from aftereffect.cli import main
 from aftereffect.paper import FIGURES, Settings, reproduce, steps
 from aftereffect.paper.claims import CLAIMS
+from aftereffect.paper.draw import draw
 from aftereffect.paper.evidence import PAPER_ORDER, Part, panel
 from aftereffect.paper.looks import LOOKS
 from aftereffect.paper.report import command as command_line
@@ -139,9 +145,10 @@ def test_the_command_in_the_report_gives_its_numbers(folder, capsys):
 
 def test_the_page_holds_all_it_shows(folder):
     page = (folder / "report.html").read_text()
-    sources = re.findall(r'(?:src|href)="([^"]{0,40})', page)
-    assert len(sources) == 3
-    assert all(source.startswith("data:image/svg+xml;base64,") for source in sources)
+    sources = re.findall(r'(?:src|href)="([^"]*)', page)
+    kept = [(folder / f"{name}.svg").read_bytes() for name in ("long-runs", "figure-14", "figure-15")]
+    assert sources == [f"data:image/svg+xml;base64,{b64encode(picture).decode()}" for picture in kept]
+    assert all(b"<svg" in picture for picture in kept)
     assert "<table>" in page
     assert "Claim 3" in page
     assert "url(" not in page
@@ -150,18 +157,39 @@ def test_the_page_holds_all_it_shows(folder):
 
 def test_a_rerun_with_the_same_settings_plays_nothing_and_changes_nothing(folder, tmp_path, no_play):
     shutil.copytree(folder, tmp_path / "again")
-    before = {path.name: path.read_bytes() for path in (tmp_path / "again").iterdir() if path.suffix in (".png", ".md")}
+    before = contents(tmp_path / "again")
     reproduce(tmp_path / "again", FIGURES_14_AND_15, SMALL)
-    assert {path.name: path.read_bytes() for path in (tmp_path / "again").iterdir() if path.suffix in (".png", ".md")} == before
+    assert contents(tmp_path / "again") == before
     reproduce(tmp_path / "again", [FIGURES[14]], SMALL)  # the report still covers what else is there
     assert (tmp_path / "again" / "report.md").read_bytes() == before["report.md"]
 
 
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_figure_shows_all_policies_and_again_those_of_the_paper(folder, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr("aftereffect.paper.draw._save", lambda canvas, *_: drawn.append(canvas))
+    study = ae.Study.load(folder / "parts" / "figure-15.parquet")
+    draw(FIGURES[15], study, tmp_path)
+    left, right = drawn[0].axes
+    names = [LOOKS[policy].name for policy in FIGURES[15].policies]
+    assert [line.get_label() for line in left.lines] == names
+    assert [line.get_label() for line in right.lines] == names[:4]
+    for axes, runs in ((left, study.runs), (right, study.runs[:4])):
+        assert [line.get_ydata().tolist() for line in axes.lines] == [each.mean.tolist() for each in runs]
+        assert all(line.get_xdata().tolist() == list(study.checkpoints) for line in axes.lines)
+    assert [text.get_text() for text in drawn[0].legends[0].get_texts()] == names
+
+
 def test_a_lost_picture_is_drawn_again_without_playing(folder, tmp_path, no_play):
     shutil.copytree(folder, tmp_path / "again")
+    before = contents(tmp_path / "again")
     (tmp_path / "again" / "figure-15.svg").unlink()
+    (tmp_path / "again" / "figure-14.png").write_bytes(b"")
     reproduce(tmp_path / "again", [FIGURES[14]], SMALL)
-    assert (tmp_path / "again" / "figure-15.svg").exists()
+    assert contents(tmp_path / "again") == before
 
 
 @pytest.mark.parametrize(
@@ -180,8 +208,9 @@ def test_what_does_not_fit_is_played_again(folder, tmp_path, change):
     shutil.copytree(folder, again)
     changed = change(again)
     settings = changed if isinstance(changed, Settings) else SMALL
-    played = []
-    reproduce(again, [FIGURES[14]], settings, progress=lambda title, finished: played.append(finished))
+    (again / "figure-14.png").write_bytes(b"of other settings")
+    reproduce(again, [FIGURES[14]], settings)
+    assert (again / "figure-14.png").read_bytes().startswith(b"\x89PNG")
     study = ae.Study.load(again / "parts" / "figure-14.parquet")
     assert (study.seed, study.replications, study.horizon) == (settings.seed, settings.replications, settings.horizon)
     assert study.environment == FIGURES[14].environment
@@ -273,6 +302,49 @@ def test_out_on_a_file_is_refused(tmp_path, capsys, out, no_play):
     assert main(["paper", "--out", str(tmp_path / out)]) == 2
     assert capsys.readouterr().err == f"aftereffect: cannot write into {tmp_path / 'file'}: it is not a folder\n"
     assert (tmp_path / "file").read_text() == "precious"
+
+
+@pytest.mark.parametrize("name", ["results.parquet", "report.html", "report.md", "figure-14.svg", "parts/figure-14.parquet"])
+def test_a_folder_in_the_place_of_a_file_is_found_before_anything_is_played(tmp_path, name, no_play):
+    (tmp_path / name).mkdir(parents=True)
+    with pytest.raises(ae.OutputError, match=f"{name}: it is a folder, name a file in it"):
+        reproduce(tmp_path, [FIGURES[14]], SMALL)
+    assert list((tmp_path / name).iterdir()) == []
+
+
+def test_jobs_are_checked_even_if_nothing_is_played(folder, no_play):
+    with pytest.raises(ae.ParameterError, match="jobs must be a whole number from 1"):
+        reproduce(folder, FIGURES_14_AND_15, SMALL, jobs=0)
+
+
+def test_quick_results_have_a_folder_of_their_own(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["paper", "--quick", "--figure", "15", "--horizon", "300", "--replications", "2"]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["paper-quick"]
+
+
+def test_a_real_interrupt_leaves_a_report(tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "aftereffect",
+        "paper",
+        "--out",
+        str(tmp_path),
+        "--figure",
+        "15,17",
+        "--replications",
+        "3000",
+    ]
+    program = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "parts" / "figure-15-long-relabelled.parquet").exists():  # figure 15 is complete
+        assert program.poll() is None
+        time.sleep(0.1)
+    time.sleep(1)
+    program.send_signal(signal.SIGINT)
+    _, err = program.communicate(timeout=60)
+    assert (program.returncode, err) == (130, "aftereffect: stopped\n")
+    assert "1 of the 14 panels" in (tmp_path / "report.md").read_text()
 
 
 def test_parts_that_is_a_file_is_refused(tmp_path, capsys, no_play):

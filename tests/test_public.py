@@ -28,11 +28,12 @@ def test_heavy_modules_are_not_imported_before_use(statement):
 @pytest.mark.parametrize(
     ("kind", "sample"),
     [
-        (ae.Spreading, (*samples.SPREADS, *samples.PER_ARM)),
+        (ae.Delaying, samples.DELAYS),
         (ae.Policy, samples.POLICIES),
         (ae.Growth, samples.GROWTHS),
         (ae.Reward, samples.REWARDS),
-        (ae.Environment, samples.ENVIRONMENTS),
+        (ae.Environment, (*samples.ENVIRONMENTS, *samples.ADVERSARIAL)),
+        (ae.Schedule, samples.SCHEDULES),
     ],
 )
 def test_samples_cover_everything_registered(kind, sample):

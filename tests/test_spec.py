@@ -16,7 +16,15 @@ KNOWN = ", ".join(map(name_of, registered(ae.Policy)))
 
 @pytest.mark.parametrize(
     "thing",
-    [*samples.SPREADS, *samples.PER_ARM, *samples.POLICIES, *samples.GROWTHS, *samples.REWARDS, *samples.ENVIRONMENTS],
+    [
+        *samples.SPREADS,
+        *samples.PER_ARM,
+        *samples.POLICIES,
+        *samples.GROWTHS,
+        *samples.REWARDS,
+        *samples.ENVIRONMENTS,
+        *samples.ADVERSARIAL,
+    ],
     ids=str,
 )
 def test_round_trip(thing):

@@ -2,6 +2,7 @@
 
 import json
 import math
+from contextlib import suppress
 
 import numpy as np
 import polars as pl
@@ -117,6 +118,63 @@ def test_files_that_are_no_studies_are_refused(tmp_path):
     pl.DataFrame({"policy": ["a"]}).write_parquet(tmp_path / "other.parquet")
     with pytest.raises(ae.InputError, match="not a saved study, it lacks the columns environment, engine"):
         ae.Study.load(tmp_path / "other.parquet")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pl.col("rounds").cast(pl.String),
+        pl.col("regret").cast(pl.List(pl.String)),
+        pl.lit(None, pl.Int64).alias("horizon"),
+        pl.when(pl.int_range(pl.len()) == 5).then(pl.lit("ucb1")).otherwise(pl.col("environment")).alias("environment"),
+        pl.col("regret").list.head(3),
+        pl.col("replication") + 1,
+        pl.lit("other").alias("engine"),
+        pl.lit("odd").alias("policy"),
+    ],
+    ids=["type", "list", "null", "mixed", "short", "replications", "engine", "one policy"],
+)
+def test_files_that_look_like_a_study_but_are_none_are_refused(study, tmp_path, change):
+    path = tmp_path / "study.parquet"
+    study.save(path)
+    pl.read_parquet(path).with_columns(change).write_parquet(path)
+    with pytest.raises(ae.InputError, match="not a saved study"):
+        ae.Study.load(path)
+
+
+def test_rows_may_come_in_any_order(study, tmp_path):
+    path = tmp_path / "study.parquet"
+    study.save(path)
+    pl.read_parquet(path).reverse().write_parquet(path)
+    loaded = ae.Study.load(path)
+    assert np.array_equal(loaded["ucb1"].regret, study["ucb1"].regret)
+
+
+def test_damaged_files_are_refused_or_read(study, tmp_path):
+    """Some damage makes polars panic, which is no Exception."""
+    path = tmp_path / "study.parquet"
+    study.save(path)
+    good = path.read_bytes()
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        bad = bytearray(good)
+        for place in rng.integers(len(good), size=3):
+            bad[place] ^= 1 << int(rng.integers(8))
+        path.write_bytes(bad)
+        with suppress(ae.InputError):
+            ae.Study.load(path)
+
+
+def test_a_study_of_recorded_rewards_can_be_saved_but_not_played_again(tmp_path):
+    environment = ae.AdversarialBandit(np.random.default_rng(1).random((100, 3)), ae.HoldBack(3))
+    study = ae.simulate("exp3", environment, 100, 4, seed=1)
+    study.save(tmp_path / "study.parquet")
+    loaded = ae.Study.load(tmp_path / "study.parquet")
+    assert str(loaded) == str(study)
+    assert np.array_equal(loaded["exp3"].regret, study["exp3"].regret)
+    assert len(study.trace("exp3", 1)) == 100
+    with pytest.raises(ae.ParameterError, match="is not a spec string, so it cannot be played again from a file"):
+        loaded.trace("exp3", 1)
 
 
 @pytest.mark.parametrize(

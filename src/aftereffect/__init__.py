@@ -41,6 +41,7 @@ from aftereffect.schedules import DrawnArm, DrawnRewards, Recorded, Schedule
 from aftereffect.simulation import PolicyRuns, Study, Trace, simulate
 from aftereffect.spec import parse
 from aftereffect.spreads import (
+    Delaying,
     Geometric,
     HoldBack,
     Immediate,
@@ -66,6 +67,7 @@ __all__ = [
     "Beta",
     "Clw",
     "Constant",
+    "Delaying",
     "DrawnArm",
     "DrawnRewards",
     "Environment",

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 __version__ = "0.1.0"
@@ -12,11 +13,12 @@ PACKAGE = Path(__file__).parent
 
 @cache
 def made_by() -> str:
-    """Version and sources: equal where the same seed gives the same numbers.
+    """Version, sources and what computes for them: equal where the same seed gives the same numbers.
 
     Between two releases the version stands still while the code changes, so it alone would not tell.
     """
-    return f"aftereffect {__version__} ({sources_digest()[:12]})"
+    engines = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba"))
+    return f"aftereffect {__version__} ({sources_digest()[:12]}, {engines})"
 
 
 def sources_digest(further: Iterable[Path] = ()) -> str:

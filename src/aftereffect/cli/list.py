@@ -8,10 +8,11 @@ from aftereffect.growth import Growth
 from aftereffect.paper import FIGURES
 from aftereffect.policies import Policy
 from aftereffect.rewards import Reward
+from aftereffect.schedules import Schedule
 from aftereffect.spec import Spec, registered, summary, usage
-from aftereffect.spreads import Spreading
+from aftereffect.spreads import Delaying
 
-Kind = Literal["policies", "spreads", "growths", "rewards", "environments", "figures"]
+Kind = Literal["policies", "spreads", "growths", "rewards", "schedules", "environments", "figures"]
 Rows = list[tuple[str, str]]
 
 
@@ -25,9 +26,10 @@ def _figures() -> Rows:
 
 LISTS: dict[Kind, Callable[[], Rows]] = {
     "policies": _specs(Policy),
-    "spreads": _specs(Spreading),
+    "spreads": _specs(Delaying),
     "growths": _specs(Growth),
     "rewards": _specs(Reward),
+    "schedules": _specs(Schedule),
     "environments": _specs(Environment),
     "figures": _figures,
 }

@@ -1,6 +1,8 @@
 """The app: its commands, and how errors end."""
 
+import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -10,6 +12,7 @@ from cyclopts.exceptions import CycloptsError
 from aftereffect import __version__
 from aftereffect.cli.list import list_names
 from aftereffect.cli.paper import paper
+from aftereffect.cli.progress import interrupt
 from aftereffect.cli.simulate import simulate
 from aftereffect.errors import AftereffectError
 
@@ -39,11 +42,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except BrokenPipeError:  # `aftereffect ... | head`: the reader has what it wants
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:  # a full disk, say; all other files are written with messages of their own
+        print(f"aftereffect: cannot write the output: {error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 2
     return 0
 
 
 def command() -> None:
     """The program. An interrupt ends it at once: compiled batches cannot be stopped, and nothing of theirs is needed."""
+    signal.signal(signal.SIGINT, interrupt)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a mark that an old terminal cannot show is no reason to fail
     try:
         sys.exit(main())
     except KeyboardInterrupt:

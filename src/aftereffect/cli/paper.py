@@ -5,13 +5,13 @@ from pathlib import Path
 
 from aftereffect.cli.progress import progress_bar
 from aftereffect.cli.values import Number, Numbers
-from aftereffect.paper import DEFAULT, FIGURES, QUICK, numbered, reproduce, steps, verdict
+from aftereffect.paper import DEFAULT, FIGURES, QUICK, REPORT_PAGE, numbered, reproduce, steps, verdict
 
 
 def paper(
     *,
     figure: Numbers | None = None,
-    out: Path = Path("paper"),
+    out: Path | None = None,
     quick: bool = False,
     horizon: Number | None = None,
     replications: Number | None = None,
@@ -28,7 +28,8 @@ def paper(
     figure
         Which ones, by the paper's numbers, with commas: 14,15. All that there are by default (aftereffect list figures).
     out
-        The folder; made if it does not exist.
+        The folder, made if it does not exist; "paper" by default, "paper-quick" with --quick. Results of other settings that
+        are there are replaced, figure by figure.
     quick
         Shorter and fewer runs, for a first look.
     horizon
@@ -42,11 +43,12 @@ def paper(
     """
     given = {"horizon": horizon, "replications": replications, "seed": seed}
     settings = replace(QUICK if quick else DEFAULT, **{name: value for name, value in given.items() if value is not None})
+    folder = out or Path("paper-quick" if quick else "paper")
     chosen = numbered(figure or FIGURES)
     with progress_bar(steps(chosen, settings)) as progress:
-        results = reproduce(out, chosen, settings, jobs=jobs, progress=progress)
+        results = reproduce(folder, chosen, settings, jobs=jobs, progress=progress)
     for claim, by_order in results:
         print(claim.title)
         for order, judgement in by_order.items():
             print(f"  {order.name}: {verdict(judgement)}; {judgement.count}")
-    print(f"report: {out / 'report.html'}")
+    print(f"report: {folder / REPORT_PAGE}")

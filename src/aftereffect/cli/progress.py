@@ -1,15 +1,25 @@
-"""A progress bar on standard error, where that is a terminal."""
+"""Progress on standard error, where that is a terminal, and interrupts."""
 
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
+
+_interrupted = threading.Event()
+
+
+def interrupt(signal: int, frame: FrameType | None) -> None:
+    """Handle Ctrl-C as usual, and remember it: raised while compiled code calls back, it would be lost."""
+    _interrupted.set()
+    raise KeyboardInterrupt
 
 
 @contextmanager
 def progress_bar(total: int) -> Iterator[Callable[[str, int], None]]:
     """What to call with a title and the number of steps just finished."""
     if not sys.stderr.isatty():
-        yield lambda *_: None
+        yield lambda *_: _go_on()
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -17,4 +27,14 @@ def progress_bar(total: int) -> Iterator[Callable[[str, int], None]]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("starting", total=total)
-        yield lambda title, finished: bar.update(task, advance=finished, description=title)
+
+        def show(title: str, finished: int) -> None:
+            _go_on()
+            bar.update(task, advance=finished, description=title)
+
+        yield show
+
+
+def _go_on() -> None:
+    if _interrupted.is_set():
+        raise KeyboardInterrupt

@@ -3,5 +3,16 @@
 from aftereffect.environments.adversarial import AdversarialBandit
 from aftereffect.environments.base import ARM, ENGINES, GENERATED, OBSERVED, EngineName, Environment
 from aftereffect.environments.stochastic import StochasticBandit
+from aftereffect.environments.unnamed import Unnamed
 
-__all__ = ["ARM", "ENGINES", "GENERATED", "OBSERVED", "AdversarialBandit", "EngineName", "Environment", "StochasticBandit"]
+__all__ = [
+    "ARM",
+    "ENGINES",
+    "GENERATED",
+    "OBSERVED",
+    "AdversarialBandit",
+    "EngineName",
+    "Environment",
+    "StochasticBandit",
+    "Unnamed",
+]

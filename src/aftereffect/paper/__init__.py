@@ -2,7 +2,7 @@
 
 from aftereffect.paper.figures import FIGURES, Figure, numbered
 from aftereffect.paper.report import verdict
-from aftereffect.paper.run import reproduce, steps
+from aftereffect.paper.run import REPORT_PAGE, reproduce, steps
 from aftereffect.paper.settings import DEFAULT, QUICK, Settings
 
-__all__ = ["DEFAULT", "FIGURES", "QUICK", "Figure", "Settings", "numbered", "reproduce", "steps", "verdict"]
+__all__ = ["DEFAULT", "FIGURES", "QUICK", "REPORT_PAGE", "Figure", "Settings", "numbered", "reproduce", "steps", "verdict"]

@@ -20,5 +20,5 @@ def resampled_means(samples: Matrix) -> Matrix:
 
 def interval(draws: Vector) -> tuple[float, float]:
     """The middle 95 %."""
-    low, high = np.quantile(draws, (0.025, 0.975))
+    low, high = np.quantile(draws, (0.025, 0.975), method="inverted_cdf")  # of the draws themselves: some may be infinite
     return float(low), float(high)

@@ -13,13 +13,29 @@ from aftereffect.paper.evidence import Evidence
 from aftereffect.paper.figures import RECOMMENDED, Figure
 from aftereffect.paper.looks import LOOKS
 from aftereffect.simulation import Study
-from aftereffect.simulation.plotting import DPI, LEGEND, default_looks, draw_curves
+from aftereffect.simulation.plotting import DASHES, DPI, LEGEND, Look, draw_curves
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
 LONG_RUNS = "long-runs"
+#: Settings have colours of their own, so that none is taken for a policy.
+SETTING_COLOURS = [
+    "#1f77b4",
+    "#aec7e8",
+    "#2ca02c",
+    "#98df8a",
+    "#d62728",
+    "#ff9896",
+    "#9467bd",
+    "#c5b0d5",
+    "#8c564b",
+    "#c49c94",
+    "#7f7f7f",
+    "#bcbd22",
+]
+SETTING_LOOKS = [(colour, DASHES[place % len(DASHES)]) for place, colour in enumerate(SETTING_COLOURS)]
 SIZE, LEGEND_COLUMNS, LEGEND_ROW = (11.5, 4.8), 3, 0.22
 
 
@@ -52,18 +68,18 @@ def draw_long_runs(evidence: Sequence[Evidence], folder: Path) -> None:
     Two axes again: a setting in which regret explodes would press the others flat.
     """
     settings = {each.figure.setting: each.long for each in evidence}
-    looks = default_looks(settings)
+    looks = [Look(name, *look) for name, look in zip(settings, SETTING_LOOKS, strict=False)]
     canvas = _canvas(len(looks))
     left, right = canvas.subplots(1, 2)
     for axes in (left, right):
         for look in looks:
             draw_curves(settings[look.name], axes, [look])
     finals = [study[RECOMMENDED].mean[-1] for study in settings.values()]
-    left.set_ylim(top=1.1 * max(finals))
+    left.set_ylim(top=1.5 * max(finals))
     left.set_title("all settings", fontsize="medium")
     right.set_ylim(top=1.5 * float(np.median(finals)))
     right.set_title("the same, enlarged", fontsize="medium")
-    canvas.suptitle(f"{LOOKS[RECOMMENDED].name}, in every setting\n{_runs(evidence[0].long)}", fontsize="large")
+    canvas.suptitle(f"{LOOKS[RECOMMENDED].name}, in every setting, best arm first\n{_runs(evidence[0].long)}", fontsize="large")
     _legend(canvas, left)
     _save(canvas, LONG_RUNS, folder)
 
@@ -86,6 +102,9 @@ def _runs(study: Study) -> str:
 
 
 def _save(canvas: "Canvas", name: str, folder: Path) -> None:
+    from matplotlib import rc_context
+
     for path in pictures(name, folder):
-        with replacing(path) as draft:
-            canvas.savefig(draft, dpi=DPI)
+        # Without a date and random names the same results give the same file.
+        with replacing(path) as draft, rc_context({"svg.hashsalt": name}):
+            canvas.savefig(draft, dpi=DPI, metadata={"Date": None} if path.suffix == ".svg" else None)

@@ -51,6 +51,8 @@ class Part:
     checkpoints: tuple[int, ...]
     replications: int
     seed: int
+    #: Whether the figure shows it.
+    drawn: bool = False
 
     def path(self, folder: Path) -> Path:
         """Where it is kept."""
@@ -74,24 +76,10 @@ class Part:
             progress=progress,
         )
 
-    def complete(
-        self,
-        folder: Path,
-        jobs: int | None,
-        progress: Callable[[int], None],
-        use: Callable[[Study], None] = lambda _: None,
-    ) -> None:
-        """Play it, unless it is there, and put it to use before it is kept: where its file is, what rests on it is too."""
-        progress(0)
-        if self.kept(folder):
-            progress(self.steps)
-            return
-        study = self.play(jobs, progress)
+    def keep(self, study: Study, folder: Path) -> None:
+        """Write its file, in place of one of other settings."""
         path = self.path(folder)
         make_folder(path.parent)
-        if path.is_file():  # of other settings, or cut short
-            path.unlink()
-        use(study)
         study.save(path)
 
     def kept(self, folder: Path) -> Study | None:
@@ -131,6 +119,7 @@ def panel(figure: Figure, order: Order, settings: Settings) -> Part:
         settings.checkpoints,
         settings.replications,
         settings.seed,
+        drawn=not order.relabelled,
     )
 
 
@@ -147,7 +136,7 @@ def long_run(figure: Figure, order: Order, settings: Settings) -> Part:
 
 
 def parts(figure: Figure, settings: Settings) -> list[Part]:
-    """All that a figure and the claims about its setting rest on; the panel that is drawn comes first."""
+    """All that a figure and the claims about its setting rest on."""
     return [part(figure, order, settings) for order in ORDERS for part in (panel, long_run)]
 
 

@@ -42,9 +42,14 @@ class Figure:
         return f"figure-{self.number}"
 
     @property
+    def varies_alpha(self) -> bool:
+        """Whether the variants differ in alpha, or in how rounds grow."""
+        return self.ours is ALPHAS
+
+    @property
     def caption(self) -> str:
         """What is shown."""
-        return f"{self.setting}, varying {'alpha' if self.ours is ALPHAS else 'the growth of rounds'}"
+        return f"{self.setting}, varying {'alpha' if self.varies_alpha else 'the growth of rounds'}"
 
     @property
     def policies(self) -> Policies:

@@ -69,4 +69,4 @@ def tally(what: str, columns: Cells, findings: Sequence[tuple[Outcome, Cells]]) 
 def with_interval(value: float, draws: Vector, form: str) -> str:
     """A number with the middle 95 % of what it might have been."""
     low, high = interval(draws)
-    return f"{value:{form}} ({low:{form}} to {high:{form}})"
+    return f"{value:{form}} ({low:{form}} .. {high:{form}})"

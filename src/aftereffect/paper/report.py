@@ -1,5 +1,6 @@
 """The report as Markdown: which of the paper's claims hold, the figures with their numbers, and what we chose."""
 
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -13,6 +14,7 @@ from aftereffect.policies import Policy
 from aftereffect.provenance import made_by
 
 TITLE = "Bandits with composite and anonymous feedback: the paper's experiments, played again"
+_NUMBER = re.compile(r"-?[\d.]|-$")
 MARKS = {"reproduced": "✔", "partly": "◐", "not reproduced": "✘", "not judged": "-"}
 
 Judged = Sequence[tuple[Claim, Mapping[Order, Judgement]]]
@@ -36,6 +38,7 @@ def markdown(found: Found, results: Judged, settings: Settings) -> str:
         f"{_covered(found)}, {settings.horizon:,} slots, {settings.replications:,} replications, seed {settings.seed}, by "
         f"{made_by()}.",
         "## The claims",
+        "Behind a ± stands a standard error; in brackets, from .. to, the middle 95 % of the bootstrap's draws.",
         _table(
             ("claim", *(order.name for order in ORDERS)),
             [(claim.title, *map(verdict, by_order.values())) for claim, by_order in results],
@@ -44,7 +47,8 @@ def markdown(found: Found, results: Judged, settings: Settings) -> str:
         "## The figures",
         "Mean pseudo-regret (generated reward lost) with 95 % bands of the mean; all policies on the left, ARS-UCB alone on "
         "the right. The tables give the regret at the horizon: its mean, the standard error of that, and what 95 % of the "
-        "replications stay below.",
+        "replications stay below. Naive UCB1, about which the paper claims nothing, did not play with the arms relabelled. "
+        "Figures 2 and 3, and 4 and 5, share their setting: a policy that plays in both of them has the same runs there.",
         *(section for number in range(len(found[PAPER_ORDER])) for section in _figure(found, number, settings)),
         "## What the paper does not say, and what we chose",
         _table(("open in the paper", "here"), _choices(settings)),
@@ -99,7 +103,7 @@ def _figure(found: Found, number: int, settings: Settings) -> list[str]:
         f"### {caption}",
         f"![{caption}]({figure.name}.png)",
         _table(("policy", *columns), rows),
-        "The first three columns from the command line:",
+        "From the command line, as in the first three columns:",
         f"```sh\n{command(figure, settings)}\n```",
     ]
 
@@ -135,8 +139,8 @@ def _listed(values: Iterable[object]) -> str:
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Words to the left, the rest to the right."""
+    """Words to the left, numbers to the right; a dash is a number that is not there."""
     body = list(rows)
-    numeric = [all(row[place][:1] in "-.0123456789" for row in body) for place in range(len(columns))]
+    numeric = [all(_NUMBER.match(row[place]) for row in body) for place in range(len(columns))]
     lines = [columns, ["---:" if right else "---" for right in numeric], *body]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,22 +1,26 @@
 """`reproduce`: play the figures, draw them, judge the claims, write the report."""
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aftereffect.extras import imported, require
-from aftereffect.outputs import creatable_folder, replacing
-from aftereffect.paper.draw import draw, draw_long_runs, pictures
+from aftereffect.outputs import creatable_folder, replacing, writable
+from aftereffect.paper.draw import LONG_RUNS, draw, draw_long_runs, pictures
 from aftereffect.paper.evidence import PAPER_ORDER, PARTS, collected, parts
 from aftereffect.paper.figures import FIGURES, Figure
 from aftereffect.paper.page import page
 from aftereffect.paper.report import TITLE, Judged, judgements, markdown
 from aftereffect.paper.settings import DEFAULT, Settings
+from aftereffect.simulation.simulate import check_jobs
 
 if TYPE_CHECKING:
     import polars
 
+RESULTS, REPORT_TEXT, REPORT_PAGE = "results.parquet", "report.md", "report.html"
 #: Called with what is being played and the number of replications finished since the last call.
 Progress = Callable[[str, int], None]
 
@@ -53,15 +57,22 @@ def reproduce(
         Each claim with its judgements.
     """
     require("paper")
+    for module in ("matplotlib.figure", "polars", "markdown_it"):
+        import_module(module)  # now, as an interrupt could leave it half imported when the report needs it
     chosen = list(figures)
-    creatable_folder(folder)
-    creatable_folder(folder / PARTS)
+    check_jobs(jobs)
+    for target in (folder, folder / PARTS):
+        creatable_folder(target)
+    for target in _targets(chosen, folder, settings):
+        if target.exists():
+            writable(target, (target.suffix,))
     try:
         for place, figure in enumerate(chosen, 1):
             note = partial(progress or _silent, f"figure {figure.number} ({place} of {len(chosen)})")
             complete(figure, folder, settings, jobs, note)
     except KeyboardInterrupt:
-        write_report(folder, settings)
+        with suppress(Exception):  # who interrupts wants the end, not another problem
+            write_report(folder, settings)
         raise
     return write_report(folder, settings)
 
@@ -73,10 +84,18 @@ def steps(figures: Iterable[Figure], settings: Settings) -> int:
 
 def complete(figure: Figure, folder: Path, settings: Settings, jobs: int | None, progress: Callable[[int], None]) -> None:
     """Play what is missing of a figure, and draw it."""
-    panel, *others = parts(figure, settings)
-    panel.complete(folder, jobs, progress, lambda study: draw(figure, study, folder))
-    for part in others:
-        part.complete(folder, jobs, progress)
+    for part in parts(figure, settings):
+        progress(0)
+        if part.kept(folder):
+            progress(part.steps)
+            continue
+        study = part.play(jobs, progress)
+        if part.drawn:
+            for picture in pictures(figure.name, folder):  # of other settings, from here on
+                picture.unlink(missing_ok=True)
+        part.keep(study, folder)
+        if part.drawn:
+            draw(figure, study, folder)
 
 
 def write_report(folder: Path, settings: Settings) -> Judged:
@@ -86,14 +105,14 @@ def write_report(folder: Path, settings: Settings) -> Judged:
     figures = [each.figure for each in found[PAPER_ORDER]]
     if not figures:  # interrupted before anything was finished
         return results
-    with replacing(folder / "results.parquet") as draft:
+    with replacing(folder / RESULTS) as draft:
         _gathered(figures, folder, settings).sink_parquet(draft)
     for each in found[PAPER_ORDER]:
-        if not all(path.exists() for path in pictures(each.figure.name, folder)):  # someone took it away
+        if not all(_is_there(path) for path in pictures(each.figure.name, folder)):  # someone took it away
             draw(each.figure, each.panel, folder)
     draw_long_runs(found[PAPER_ORDER], folder)
     text = markdown(found, results, settings)
-    for name, content in (("report.md", text), ("report.html", page(text, TITLE, folder))):
+    for name, content in ((REPORT_TEXT, text), (REPORT_PAGE, page(text, TITLE, folder))):
         with replacing(folder / name) as draft:
             draft.write_text(content, encoding="utf-8")
     return results
@@ -110,6 +129,20 @@ def _gathered(figures: Iterable[Figure], folder: Path, settings: Settings) -> "p
         for part in parts(figure, settings)
     )
     return frames
+
+
+def _targets(figures: Iterable[Figure], folder: Path, settings: Settings) -> list[Path]:
+    """All files that a run may write."""
+    return [
+        *(folder / name for name in (RESULTS, REPORT_TEXT, REPORT_PAGE)),
+        *pictures(LONG_RUNS, folder),
+        *(path for figure in figures for path in pictures(figure.name, folder)),
+        *(part.path(folder) for figure in figures for part in parts(figure, settings)),
+    ]
+
+
+def _is_there(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size > 0
 
 
 def _silent(title: str, finished: int) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from aftereffect.checks import MOST_SLOTS, whole
+from aftereffect.errors import ParameterError
 from aftereffect.simulation.checkpoints import log_spaced
 from aftereffect.simulation.simulate import LARGEST_SEED, MOST_REPLICATIONS
 
@@ -31,6 +32,8 @@ class Settings:
         }
         for name, (least, most) in limits.items():
             object.__setattr__(self, name, whole(name, getattr(self, name), at_least=least, at_most=most))
+        if self.long_horizon % 10**LONG_DECADES:  # or its tenth and hundredth would be no checkpoints
+            raise ParameterError(f"long_horizon must be a multiple of {10**LONG_DECADES:,}, got {self.long_horizon:,}")
 
     @property
     def checkpoints(self) -> tuple[int, ...]:

@@ -35,25 +35,23 @@ DPI = 160
 LEGEND: dict[str, Any] = {"frameon": False, "fontsize": "small", "handlelength": 4}
 
 
-def plot_regret(
-    study: "Study", ax: "matplotlib.axes.Axes | None" = None, looks: Sequence[Look] | None = None
-) -> "matplotlib.axes.Axes":
-    """Mean regret against time on a logarithmic axis, with 95 % bands of the mean; `looks` are one per policy."""
+def plot_regret(study: "Study", ax: "matplotlib.axes.Axes | None" = None) -> "matplotlib.axes.Axes":
+    """Mean regret against time on a logarithmic axis, with 95 % bands of the mean."""
     imported("matplotlib")
     if ax is None:
         from matplotlib import pyplot
 
         ax = pyplot.figure(figsize=SIZE, layout="constrained").add_subplot()
-    shown = looks or default_looks(runs.label for runs in study)
-    draw_curves(study, ax, shown)
+    looks = default_looks(runs.label for runs in study)
+    draw_curves(study, ax, looks)
     # Below the axes it can cover no curve, whatever their shape.
-    columns = 1 if len(study) < 3 or max(len(look.name) for look in shown) > _LONGEST_IN_TWO_COLUMNS else 2
+    columns = 1 if len(study) < 3 or max(len(look.name) for look in looks) > _LONGEST_IN_TWO_COLUMNS else 2
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=columns, **LEGEND)
     return ax
 
 
 def draw_curves(study: "Study", ax: "matplotlib.axes.Axes", looks: Sequence[Look]) -> None:
-    """The curves with their bands and axes, without a legend."""
+    """The curves with their bands and axes, one look per policy, without a legend."""
     slots = np.array(study.checkpoints)
     for runs, look in zip(study, looks, strict=True):
         mark = "o" if len(slots) == 1 else ""
@@ -64,14 +62,14 @@ def draw_curves(study: "Study", ax: "matplotlib.axes.Axes", looks: Sequence[Look
     ax.set_xscale("log")
     if len(slots) > 1:
         ax.set_xlim(slots[0], slots[-1])
-    ax.set_ylim(bottom=0)
+    ax.set_ylim(bottom=min(0, ax.get_ylim()[0]) if min(runs.mean.min() for runs in study) < 0 else 0)
     ax.yaxis.set_major_formatter("{x:,.6g}")
     ax.set_xlabel("slots played")
     ax.set_ylabel("pseudo-regret (generated reward lost)")
     ax.grid(visible=True, alpha=0.3)
 
 
-def save_picture(study: "Study", path: str | os.PathLike[str], title: str = "", looks: Sequence[Look] | None = None) -> None:
+def save_picture(study: "Study", path: str | os.PathLike[str]) -> None:
     """Write a picture of a study; the ending of the path says in which format."""
     imported("matplotlib")
     from matplotlib.figure import Figure
@@ -79,8 +77,8 @@ def save_picture(study: "Study", path: str | os.PathLike[str], title: str = "", 
     target = writable(path, SUFFIXES)
     width, height = SIZE
     figure = Figure(figsize=(width, height + 0.15 * len(study)), layout="constrained")
-    ax = plot_regret(study, figure.add_subplot(), looks)
-    ax.set_title(title or textwrap.fill(str(study.environment), 70), fontsize="medium")
+    ax = plot_regret(study, figure.add_subplot())
+    ax.set_title(textwrap.fill(str(study.environment), 70), fontsize="medium")
     with replacing(target) as draft:
         figure.savefig(draft, dpi=DPI)
 

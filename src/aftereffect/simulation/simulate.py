@@ -90,7 +90,7 @@ def simulate(
         raise ParameterError(f"horizon must be at least the number of arms, {world.arms}, got {slots}")
     count = whole("replications", replications, at_least=1, at_most=MOST_REPLICATIONS)
     entropy = secrets.randbits(_DRAWN_SEED_BITS) if seed is None else whole("seed", seed, at_most=LARGEST_SEED)
-    threads = _cores() if jobs is None else whole("jobs", jobs, at_least=1, at_most=MOST_JOBS)
+    threads = check_jobs(jobs)
     marks = checkpoints_for(slots, checkpoints)
     for player in players.values():
         player.params(world.arms, slots)  # refuses what cannot run, before anything runs
@@ -138,6 +138,11 @@ def _batches(task: Task, threads: int) -> Iterator[Task]:
     size = max(1, min(BATCH, count // (2 * threads)))
     for first in range(0, count, size):
         yield replace(task, replications=task.replications[first : first + size])
+
+
+def check_jobs(jobs: int | None) -> int:
+    """How many threads to use."""
+    return _cores() if jobs is None else whole("jobs", jobs, at_least=1, at_most=MOST_JOBS)
 
 
 def _cores() -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aftereffect.environments import ENGINES, Environment
+from aftereffect.environments import ENGINES, Environment, Unnamed
 from aftereffect.errors import InputError, ParameterError, SpecError
 from aftereffect.extras import imported
 from aftereffect.outputs import replacing, writable
@@ -19,20 +19,27 @@ if TYPE_CHECKING:
     import polars
 
 SUFFIXES = (".parquet",)
-COLUMNS = (
-    "policy",
-    "environment",
-    "engine",
-    "horizon",
-    "seed",
-    "made_by",
-    "seconds",
-    "replication",
-    "rounds",
-    "pulls",
-    "checkpoints",
-    "regret",
-)
+#: The same in every row of a study.
+SHARED = ("environment", "engine", "horizon", "seed", "made_by", "checkpoints")
+
+
+def schema() -> "dict[str, Any]":
+    """The columns of a saved study and their types."""
+    pl = imported("polars")
+    return {
+        "policy": pl.String,
+        "environment": pl.String,
+        "engine": pl.String,
+        "horizon": pl.Int64,
+        "seed": pl.Int64,
+        "made_by": pl.String,
+        "seconds": pl.Float64,
+        "replication": pl.Int64,
+        "rounds": pl.Int64,
+        "pulls": pl.List(pl.Float64),
+        "checkpoints": pl.List(pl.Int64),
+        "regret": pl.List(pl.Float64),
+    }
 
 
 def curves(study: Study) -> "polars.DataFrame":
@@ -65,16 +72,6 @@ def rows(study: Study) -> "polars.DataFrame":
         "made_by": study.made_by,
         "checkpoints": list(study.checkpoints),
     }
-    schema = dict.fromkeys(COLUMNS, pl.Int64) | {
-        "policy": pl.String,
-        "environment": pl.String,
-        "engine": pl.String,
-        "made_by": pl.String,
-        "seconds": pl.Float64,
-        "pulls": pl.List(pl.Float64),
-        "checkpoints": pl.List(pl.Int64),
-        "regret": pl.List(pl.Float64),
-    }
     frame: polars.DataFrame = pl.concat(
         pl.DataFrame(
             {name: [value] * count for name, value in shared.items()}
@@ -86,8 +83,8 @@ def rows(study: Study) -> "polars.DataFrame":
                 "pulls": list(runs.pulls),
                 "regret": list(runs.regret),
             },
-            schema_overrides=schema,
-        ).select(COLUMNS)
+            schema_overrides=schema(),
+        ).select(list(schema()))
         for runs in study
     )
     return frame
@@ -103,33 +100,55 @@ def save(study: Study, path: str | os.PathLike[str]) -> None:
 
 def load(path: str | os.PathLike[str]) -> Study:
     """A study as it was saved."""
-    pl = imported("polars")
     source = Path(path)
     if not source.is_file():
         raise InputError(f"cannot read {source}: there is no such file")
-    try:
-        frame = pl.read_parquet(source)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise InputError(f"cannot read {source}: not a Parquet file ({str(error).splitlines()[0]})") from None
-    missing = [name for name in COLUMNS if name not in frame.columns]
+    frame = _frame(source)
+    wanted = schema()
+    missing = [name for name in wanted if name not in frame.columns]
     if missing or frame.is_empty():
         lacks = f"the columns {', '.join(missing)}" if missing else "any row"
         raise InputError(f"cannot read {source}: not a saved study, it lacks {lacks}")
-    first = frame.row(0, named=True)
     try:
-        environment = parse(first["environment"], Environment)
+        for name, kind in wanted.items():
+            if frame.schema[name] != kind or frame[name].null_count():
+                raise ValueError(f"the column {name} must hold {kind} and nothing else")
+        if frame.select(SHARED).n_unique() > 1:
+            raise ValueError("its rows do not fit together")
+        first = frame.row(0, named=True)
+        environment = _environment(first["environment"], len(first["pulls"]))
         checkpoints = tuple(first["checkpoints"])
         parts = frame.partition_by("policy", maintain_order=True)
         runs = tuple(_runs(part.sort("replication"), len(checkpoints), environment.arms) for part in parts)
         if first["engine"] not in ENGINES or len({len(each.rounds) for each in runs}) > 1:
             raise ValueError("its rows do not fit together")
         return Study(environment, first["engine"], first["horizon"], checkpoints, first["seed"], first["made_by"], runs)
-    except (SpecError, ValueError, TypeError, IndexError) as error:
+    except (ValueError, TypeError, IndexError) as error:
         raise InputError(f"cannot read {source}: not a saved study ({str(error).splitlines()[0]})") from None
+
+
+def _frame(source: Path) -> Any:
+    """What a Parquet file holds."""
+    pl = imported("polars")
+    try:
+        return pl.read_parquet(source)
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as error:  # polars panics at some damaged files, and a panic is no Exception
+        raise InputError(f"cannot read {source}: not a Parquet file ({str(error).splitlines()[0]})") from None
+
+
+def _environment(label: str, arms: int) -> Environment:
+    try:
+        return parse(label, Environment)
+    except (SpecError, ParameterError):  # a label, not a spec string: the numbers are there all the same
+        return Unnamed(label, arms)
 
 
 def _runs(part: Any, checkpoints: int, arms: int) -> PolicyRuns:
     label: str = part["policy"][0]
+    if set(part["regret"].list.len()) != {checkpoints} or set(part["pulls"].list.len()) != {arms}:
+        raise ValueError("its rows do not fit together")
     outcome = Outcome(
         part["regret"].explode().to_numpy().reshape(part.height, checkpoints),
         part["pulls"].explode().to_numpy().reshape(part.height, arms),

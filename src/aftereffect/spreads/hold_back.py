@@ -23,6 +23,8 @@ class HoldBack(Delaying):
         Whether a row of pulls begins anew with every round, though the arm be the same.
     """
 
+    kind = "delay adversary"
+
     d: int
     reset_on_round: bool = False
 

@@ -37,7 +37,7 @@ def _(spread: PowerLaw, pulls: Pulls, horizon: int) -> Recipe[SpreadCollect]:
 
 
 @cache
-def one_by_one(one: OnePull) -> Play:
+def pull_by_pull(one: OnePull) -> Play:
     """Plays any reward, pull by pull."""
 
     def play(
@@ -57,7 +57,7 @@ def one_by_one(one: OnePull) -> Play:
 @cache
 def eight_by_eight(one: OnePull, eight: EightPulls) -> Play:
     """Plays rewards of 0 or 1, eight pulls at a time as far as that goes."""
-    rest = one_by_one(one)
+    rest = pull_by_pull(one)
 
     def play(
         memory: Memory, laws: Matrix, row: int, source: Source, whose: Whose, t: int, slots: int, rng: np.random.Generator
@@ -81,7 +81,7 @@ def eight_by_eight(one: OnePull, eight: EightPulls) -> Play:
 @cache
 def fading_mixture(pulls: Pulls) -> SpreadCollect:
     """The kernel for any sum of exponentials."""
-    play = one_by_one(pulls.one) if pulls.eight is None else eight_by_eight(pulls.one, pulls.eight)
+    play = pull_by_pull(pulls.one) if pulls.eight is None else eight_by_eight(pulls.one, pulls.eight)
 
     def pending(memory: Memory, laws: Matrix, row: int) -> float:
         terms = int(laws[row, 0])
