@@ -74,7 +74,7 @@ def test_engine_and_jobs(run, engine):
 
 @pytest.mark.parametrize(
     ("kind", "base"),
-    [("policies", ae.Policy), ("spreads", ae.Spreading), ("growths", ae.Growth), ("rewards", ae.Reward)],
+    [("policies", ae.Policy), ("spreads", ae.Delaying), ("growths", ae.Growth), ("rewards", ae.Reward)],
 )
 def test_list_names_everything_registered(run, kind, base):
     status, out, _ = run("list", kind)

@@ -7,7 +7,7 @@ import pytest
 from scipy import special
 
 import aftereffect as ae
-from aftereffect.theory import d1, d2, k0, lai_robbins_slope, theorem_1
+from aftereffect.theory import ars_clw_bound, d1, d2, first_right_guess, k0, lai_robbins_slope, theorem_1, theorem_2
 
 MEANS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 SETTINGS = [
@@ -108,3 +108,39 @@ def test_the_lai_robbins_slope():
     assert lai_robbins_slope(ae.StochasticBandit([0.5, 0])) == pytest.approx(0.5 / math.log(2))
     with pytest.raises(ae.ParameterError, match="known here for Bernoulli rewards, got constant"):
         lai_robbins_slope(ae.StochasticBandit([0.9, 0.5], reward=ae.Constant()))
+
+
+def test_theorem_2_by_hand():
+    """T = 1e5, beta = 1/2: K = 2796 rounds, the longest of 53 slots (52^2 = 2704 < K <= 53^2 = 2809), and so is the next."""
+    bound = theorem_2(ae.ArsExp3(), arms=12, d=20, horizon=100_000)
+    assert (bound.rounds, bound.longest_round, bound.rest) == (2_796, 53, 53)
+    assert bound.learning == pytest.approx(3 * 53 * math.sqrt(12 * math.log(12) * 2_796))
+    assert bound.delay == 2 * 20 * 2_796
+    assert bound.total == bound.learning + bound.delay + bound.rest
+
+
+def test_theorem_2_grows_like_two_thirds():
+    small, large = (theorem_2(ae.ArsExp3(), 3, 10, horizon).total for horizon in (10**9, 10**12))
+    assert math.log10(large / small) / 3 == pytest.approx(2 / 3, abs=0.01)
+
+
+def test_arms_exp3_stays_below_theorem_2():
+    environment = ae.AdversarialBandit(ae.DrawnArm([0.5, 0.3, 0.2]), ae.HoldBack(5))
+    study = ae.simulate(ae.ArsExp3(), environment, 20_000, 50, seed=1)
+    assert study[0].final.mean() < theorem_2(ae.ArsExp3(), 3, 5, 20_000).total
+
+
+@pytest.mark.parametrize(("d", "first"), [(1, 2), (2, 3), (4, 244), (10, 59_050), (20, 2_476_100)])
+def test_the_first_right_guess(d, first):
+    """h(T) = T^.2, rounded up, reaches d just above (d - 1)^5; it is 2 from T = 3 on, as h(T) < T."""
+    assert first_right_guess(ae.ArsClw(), d) == first
+    assert ae.ArsClw().guess(first) >= d
+
+
+def test_the_bound_of_ars_clw_by_hand():
+    """Phases end after 1024, 2048, 4096, ...; only those whose guess is at least d = 5 count: from 1024 on h is 4, 5, 6."""
+    assert [ae.ArsClw().guess(end) for end in (1_024, 2_048, 4_096)] == [4, 5, 6]
+    bound = ars_clw_bound(ae.ArsClw(), arms=3, d=5, horizon=3_000)
+    expected = sum(8 * math.sqrt(h * 13 * slots * math.log(3)) for h, slots in ((5, 1_024), (6, 952)))
+    assert bound.learning == pytest.approx(expected)
+    assert bound.guessing == 2 * 1_025

@@ -1,7 +1,7 @@
 """Rewards that were fixed before the game began: what every arm would bring in every slot.
 
 >>> DrawnArm([.5, .3, .2], seed=1).paying(8).tolist()
-[1, 2, 0, 2, 0, 0, 1, 0]
+[1, 2, 0, 2, 0, 0, 2, 0]
 """
 
 import hashlib

@@ -13,11 +13,14 @@ from cyclopts import Parameter
 from aftereffect.checks import whole
 from aftereffect.cli.progress import progress_bar
 from aftereffect.cli.values import Number, Numbers, SpecText
-from aftereffect.environments import EngineName, StochasticBandit
+from aftereffect.data.rewards_file import read_rewards
+from aftereffect.environments import AdversarialBandit, EngineName, Environment, StochasticBandit
+from aftereffect.errors import ParameterError
 from aftereffect.extras import require
 from aftereffect.outputs import writable
 from aftereffect.policies import Policy
 from aftereffect.rewards import Reward
+from aftereffect.schedules import Recorded, Schedule
 from aftereffect.simulation import Study
 from aftereffect.simulation import simulate as run_study
 from aftereffect.simulation.checkpoints import DEFAULT_COUNT
@@ -25,7 +28,7 @@ from aftereffect.simulation.plotting import SUFFIXES as PICTURES
 from aftereffect.simulation.plotting import save_picture
 from aftereffect.simulation.tables import SUFFIXES as TABLES
 from aftereffect.spec import parse
-from aftereffect.spreads import Spreading
+from aftereffect.spreads import Delaying, Spreading
 
 Format = Literal["table", "json", "csv"]
 
@@ -33,10 +36,12 @@ Format = Literal["table", "json", "csv"]
 def simulate(
     *,
     policy: Annotated[list[str], Parameter(negative=(), metavar="SPEC")],
-    means: Numbers,
     horizon: Number,
-    spread: SpecText = "immediate",
-    reward: SpecText = "bernoulli",
+    means: Numbers | None = None,
+    spread: SpecText | None = None,
+    reward: SpecText | None = None,
+    rewards: Annotated[str | None, Parameter(metavar="FILE")] = None,
+    delays: SpecText | None = None,
     replications: Number = 100,
     seed: Number | None = None,
     engine: EngineName = "roundwise",
@@ -46,22 +51,28 @@ def simulate(
     out: Path | None = None,
     plot: Path | None = None,
 ) -> None:
-    """Play policies many times in a stochastic bandit and print their regret.
+    """Play policies many times in a bandit and print their regret.
 
-    Names of policies and spreads: aftereffect list.
+    Rewards are drawn (--means, --spread, --reward) or were fixed beforehand (--rewards, --delays). Names of policies and
+    spreads: aftereffect list.
 
     Parameters
     ----------
     policy
         A policy such as "ars-ucb(alpha=4, growth=power(2))"; give the option again for each further one.
-    means
-        The expected reward of each arm, in [0, 1], with commas: .9,.8,.7
     horizon
         Slots per replication, such as 1e5.
+    means
+        The expected reward of each arm, in [0, 1], with commas: .9,.8,.7
     spread
-        How a pull's reward lands in later slots, such as "interval(30,40)".
+        How a pull's reward lands in later slots, such as "interval(30,40)"; at once by default.
     reward
-        The law of a pull's whole reward.
+        The law of a pull's whole reward; bernoulli by default.
+    rewards
+        A .npy, .csv or .parquet file with a row per slot: a column per arm with its rewards in [0, 1], or a single column with
+        the number of the one arm that pays 1, counted from 0. Or a schedule such as "drawn-arm([.5,.3,.2])".
+    delays
+        What delays those rewards: a spread, or "hold-back(10)"; nothing by default.
     replications
         Independent runs of each policy.
     seed
@@ -79,7 +90,7 @@ def simulate(
     plot
         A .png, .svg or .pdf file for a picture of the regret curves (needs the extra "plot").
     """
-    environment = StochasticBandit(means, parse(spread, Spreading), parse(reward, Reward))
+    environment = _environment(means, spread, reward, rewards, delays)
     players = [parse(text, Policy) for text in policy]
     if out is not None:
         require("data")
@@ -105,6 +116,22 @@ def simulate(
         study.save(out)
     if plot is not None:
         save_picture(study, plot)
+
+
+def _environment(
+    means: Numbers | None, spread: str | None, reward: str | None, rewards: str | None, delays: str | None
+) -> Environment:
+    drawn = {"--means": means, "--spread": spread, "--reward": reward}
+    fixed = {"--rewards": rewards, "--delays": delays}
+    given = [[option for option, value in options.items() if value is not None] for options in (drawn, fixed)]
+    if all(given):
+        raise ParameterError(f"rewards are drawn ({given[0][0]}) or fixed beforehand ({given[1][0]}), not both")
+    if rewards is not None:
+        schedule = parse(rewards, Schedule) if "(" in rewards else Recorded(read_rewards(Path(rewards)))
+        return AdversarialBandit(schedule, parse(delays or "immediate", Delaying))
+    if means is None:
+        raise ParameterError("what is played is missing: give --means, such as .9,.8,.7, or --rewards, such as clicks.csv")
+    return StochasticBandit(means, parse(spread or "immediate", Spreading), parse(reward or "bernoulli", Reward))
 
 
 def _print_table(study: Study) -> None:

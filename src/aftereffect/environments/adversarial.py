@@ -48,7 +48,7 @@ class AdversarialBandit(DelayedEnvironment):
     >>> from aftereffect import HoldBack
     >>> env = AdversarialBandit([[0, 1], [1, 0], [.5, .5]], HoldBack(10))
     >>> print(env)
-    adversarial-bandit(recorded(3 slots of 2 arms, 57bb3eb48b52), delays=hold-back(10, reset_on_round=false))
+    adversarial-bandit(recorded(3 slots of 2 arms, 299987314aaa), delays=hold-back(10, reset_on_round=false))
     """
 
     rewards: Schedule

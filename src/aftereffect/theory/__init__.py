@@ -1,4 +1,4 @@
-"""What the paper proves, as numbers: delay measures, the bound of Theorem 1, and the lower bound as a yardstick.
+"""What the paper proves, as numbers: delay measures, the bounds of its theorems, and the lower bound as a yardstick.
 
 >>> from aftereffect import ArsUcb, Geometric, StochasticBandit
 >>> environment = StochasticBandit([.9, .5], Geometric(.8))
@@ -9,8 +9,21 @@
 (1382, 5814)
 """
 
+from aftereffect.theory.adversarial import ArsClwBound, Theorem2, ars_clw_bound, first_right_guess, theorem_2
 from aftereffect.theory.lower_bound import lai_robbins_slope
 from aftereffect.theory.measures import d1, d2
 from aftereffect.theory.theorem_1 import Theorem1, k0, theorem_1
 
-__all__ = ["Theorem1", "d1", "d2", "k0", "lai_robbins_slope", "theorem_1"]
+__all__ = [
+    "ArsClwBound",
+    "Theorem1",
+    "Theorem2",
+    "ars_clw_bound",
+    "d1",
+    "d2",
+    "first_right_guess",
+    "k0",
+    "lai_robbins_slope",
+    "theorem_1",
+    "theorem_2",
+]

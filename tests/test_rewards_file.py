@@ -1,0 +1,121 @@
+"""Rewards from files, in Python and on the command line."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+import aftereffect as ae
+from aftereffect.cli import main
+from aftereffect.data import read_rewards
+
+TABLE = np.random.default_rng(1).random((300, 3)).round(3)
+PAYING = np.random.default_rng(2).integers(0, 3, 300)
+
+
+def write(path, values):
+    """Any of the formats."""
+    frame = pl.DataFrame(values, schema=[f"arm{n}" for n in range(values.shape[1])] if values.ndim == 2 else ["arm"])
+    {
+        ".npy": lambda: np.save(path, values),
+        ".csv": lambda: frame.write_csv(path),
+        ".parquet": lambda: frame.write_parquet(path),
+    }[path.suffix]()
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".csv", ".parquet"])
+@pytest.mark.parametrize("values", [TABLE, PAYING], ids=["table", "paying"])
+def test_every_format_gives_the_same_game(tmp_path, capsys, suffix, values):
+    path = write(tmp_path / f"rewards{suffix}", values)
+    assert np.array_equal(read_rewards(path), values)
+    options = ["--delays", "hold-back(3)", "--policy", "ars-exp3", "--horizon", "300", "--replications", "5", "--seed", "4"]
+    assert main(["simulate", "--rewards", str(path), *options, "--format", "json"]) == 0
+    printed = json.loads(capsys.readouterr().out)[0]
+    study = ae.simulate("ars-exp3", ae.AdversarialBandit(values, ae.HoldBack(3)), 300, 5, seed=4)
+    assert printed["regret_mean"] == study[0].mean.tolist()
+    assert printed["environment"] == str(study.environment)
+
+
+def test_a_csv_file_may_do_without_names(tmp_path):
+    (tmp_path / "bare.csv").write_text("0,1\n.5,0.25\n1,0\n")
+    assert read_rewards(tmp_path / "bare.csv").tolist() == [[0, 1], [0.5, 0.25], [1, 0]]
+    (tmp_path / "one.csv").write_text("1\n0\n2\n")
+    assert read_rewards(tmp_path / "one.csv").tolist() == [1, 0, 2]
+
+
+def test_a_schedule_may_be_written_in_place_of_a_file(capsys):
+    options = ["--policy", "exp3", "--horizon", "100", "--replications", "2", "--seed", "1"]
+    assert main(["simulate", "--rewards", "drawn-arm([.5,.3,.2], seed=2)", *options]) == 0
+    assert "adversarial-bandit(drawn-arm([0.5, 0.3, 0.2], seed=2), delays=immediate)" in capsys.readouterr().out
+
+
+def broken(tmp_path):
+    """Files that hold no rewards, and what is said about each."""
+    (tmp_path / "rewards.txt").write_text("0\n")
+    (tmp_path / "words.csv").write_text("a,b\n1,no\n0,yes\n")
+    (tmp_path / "gap.csv").write_text("a,b\n1,\n0,1\n")
+    (tmp_path / "text.npy").write_text("hello")
+    (tmp_path / "text.parquet").write_text("hello")
+    (tmp_path / "empty.csv").write_text("")
+    np.savez(tmp_path / "several.npz", a=TABLE, b=TABLE)
+    (tmp_path / "several.npz").rename(tmp_path / "several.npy")
+    np.save(tmp_path / "objects.npy", np.array([None, 1]), allow_pickle=True)
+    np.save(tmp_path / "high.npy", TABLE * 3)
+    np.save(tmp_path / "deep.npy", np.zeros((2, 2, 2)))
+    return {
+        "missing.csv": "missing.csv: there is no such file",
+        "rewards.txt": "rewards.txt: its name must end in .npy or .csv or .parquet",
+        "words.csv": "words.csv: the column b must hold numbers and nothing else",
+        "gap.csv": "gap.csv: the column b must hold numbers and nothing else",
+        "text.npy": "text.npy: not a .npy file of numbers",
+        "text.parquet": "text.parquet: not a .parquet file of numbers",
+        "empty.csv": "empty.csv: not a .csv file of numbers",
+        "several.npy": "several.npy: it holds several arrays, and one is needed",
+        "objects.npy": "objects.npy: not a .npy file of numbers",
+        "high.npy": "rewards must be numbers from 0 to 1, got ",
+        "deep.npy": "rewards must be a table with a row per slot and a column per arm, or the paying arm of each slot",
+    }
+
+
+def test_broken_files_are_refused_in_one_line(tmp_path, capsys):
+    for name, message in broken(tmp_path).items():
+        assert main(["simulate", "--rewards", str(tmp_path / name), "--policy", "exp3", "--horizon", "2"]) == 2
+        out, err = capsys.readouterr()
+        assert message in err
+        assert (out, err.count("\n")) == ("", 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "what is played is missing: give --means, such as .9,.8,.7, or --rewards, such as clicks.csv"),
+        (
+            ["--delays", "hold-back(3)"],
+            "what is played is missing: give --means, such as .9,.8,.7, or --rewards, such as clicks.csv",
+        ),
+        (
+            ["--means", ".9,.1", "--delays", "hold-back(3)"],
+            "rewards are drawn (--means) or fixed beforehand (--delays), not both",
+        ),
+        (
+            ["--rewards", "x.csv", "--spread", "immediate"],
+            "rewards are drawn (--spread) or fixed beforehand (--rewards), not both",
+        ),
+        (["--means", ".9,.1", "--spread", "hold-back(3)"], "expected a spread, got the delay adversary 'hold-back'"),
+        (["--rewards", "drawn-arm([.5,.5])", "--delays", "hold-back(0)"], "hold-back: d must be a whole number from 1"),
+        (["--rewards", "drawn-arm([.5,.4])"], "drawn-arm: shares must sum to 1"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(capsys, options, message):
+    assert main(["simulate", "--policy", "exp3", "--horizon", "100", *options]) == 2
+    out, err = capsys.readouterr()
+    assert message in err
+    assert (out, err.count("\n")) == ("", 1)
+
+
+def test_a_horizon_beyond_the_file_is_refused(tmp_path, capsys):
+    path = write(tmp_path / "rewards.npy", TABLE)
+    assert main(["simulate", "--rewards", str(path), "--policy", "exp3", "--horizon", "301"]) == 2
+    assert "horizon must be at most the 300 slots of recorded(300 slots of 3 arms" in capsys.readouterr().err
