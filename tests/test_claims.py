@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 
 from aftereffect.errors import ParameterError
-from aftereffect.paper import FIGURES
 from aftereffect.paper.bootstrap import interval, resampled_means
-from aftereffect.paper.claims import CLAIMS
-from aftereffect.paper.evidence import Evidence
-from aftereffect.paper.figures import RECOMMENDED
 from aftereffect.paper.judgement import judged, outcome_of
 from aftereffect.paper.settings import DECADES, DEFAULT, QUICK, Settings
+from aftereffect.paper.stochastic.claims import CLAIMS
+from aftereffect.paper.stochastic.evidence import Evidence
+from aftereffect.paper.stochastic.figures import FIGURES, RECOMMENDED
 from aftereffect.simulation import PolicyRuns, Study
 from aftereffect.simulation.replications import Outcome
 

@@ -16,13 +16,21 @@ import pytest
 
 import aftereffect as ae
 from aftereffect.cli import main
-from aftereffect.paper import FIGURES, Settings, reproduce, steps
-from aftereffect.paper.claims import CLAIMS
-from aftereffect.paper.draw import draw
-from aftereffect.paper.evidence import PAPER_ORDER, Part, panel
-from aftereffect.paper.looks import LOOKS
-from aftereffect.paper.report import command as command_line
+from aftereffect.paper import FIGURES as ALL_FIGURES
+from aftereffect.paper import Settings, reproduce, steps
+from aftereffect.paper.markdown import command_line
+from aftereffect.paper.part import Part
+from aftereffect.paper.stochastic.claims import CLAIMS
+from aftereffect.paper.stochastic.draw import draw
+from aftereffect.paper.stochastic.evidence import PAPER_ORDER, panel
+from aftereffect.paper.stochastic.figures import FIGURES
+from aftereffect.paper.stochastic.half import options
+from aftereffect.paper.stochastic.looks import LOOKS
 from aftereffect.spec import name_of
+
+
+def test_there_are_eighteen_figures():
+    assert list(ALL_FIGURES) == list(range(2, 20))
 
 
 def test_there_are_the_fourteen_stochastic_panels():
@@ -90,7 +98,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def no_play(monkeypatch):
-    monkeypatch.setattr("aftereffect.paper.evidence.simulate", lambda *_, **__: pytest.fail("it played"))
+    monkeypatch.setattr("aftereffect.paper.part.simulate", lambda *_, **__: pytest.fail("it played"))
 
 
 def test_everything_is_written_and_nothing_else(folder):
@@ -115,7 +123,7 @@ def test_results_hold_every_replication(folder):
 
 def test_the_report_has_claims_rules_figures_tables_and_choices(folder):
     text = (folder / "report.md").read_text()
-    assert "2 of the 14 panels, by which alone the claims are judged, 400 slots, 6 replications, seed 3" in text
+    assert "2 of the 18 figures, seed 3, by aftereffect" in text
     for number, claim in enumerate(CLAIMS, 1):
         assert f"### Claim {number}: {claim.title}" in text
         assert f"**Rule.** {claim.rule}" in text
@@ -133,7 +141,7 @@ def test_the_report_has_claims_rules_figures_tables_and_choices(folder):
 
 
 def test_the_command_in_the_report_gives_its_numbers(folder, capsys):
-    command = command_line(FIGURES[14], SMALL)
+    command = command_line(options(FIGURES[14], SMALL))
     assert command in (folder / "report.md").read_text()
     words = shlex.split(command.replace("\\\n", " "))  # shlex keeps the newlines that a shell drops
     assert main([*words[1:], "--format", "json"]) == 0
@@ -170,7 +178,7 @@ def contents(folder):
 
 def test_a_figure_shows_all_policies_and_again_those_of_the_paper(folder, tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr("aftereffect.paper.draw._save", lambda canvas, *_: drawn.append(canvas))
+    monkeypatch.setattr("aftereffect.paper.stochastic.draw.save", lambda canvas, *_: drawn.append(canvas))
     study = ae.Study.load(folder / "parts" / "figure-15.parquet")
     draw(FIGURES[15], study, tmp_path)
     left, right = drawn[0].axes
@@ -219,7 +227,7 @@ def test_what_does_not_fit_is_played_again(folder, tmp_path, change):
 
 
 def test_other_code_is_another_result(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("aftereffect.paper.evidence.made_by", lambda: "aftereffect of tomorrow")
+    monkeypatch.setattr("aftereffect.paper.part.made_by", lambda: "aftereffect of tomorrow")
     assert panel(FIGURES[14], PAPER_ORDER, SMALL).kept(folder) is None
 
 
@@ -232,10 +240,10 @@ def test_an_interrupt_leaves_what_is_finished(tmp_path, monkeypatch):
         reproduce(tmp_path, FIGURES_14_AND_15, SMALL, progress=interrupt)
     assert (tmp_path / "figure-14.png").exists()
     assert not (tmp_path / "figure-15.png").exists()
-    assert "1 of the 14 panels" in (tmp_path / "report.md").read_text()
-    monkeypatch.setattr("aftereffect.paper.evidence.Part.play", refusing_figure_14(Part.play))
+    assert "1 of the 18 figures" in (tmp_path / "report.md").read_text()
+    monkeypatch.setattr("aftereffect.paper.part.Part.play", refusing_figure_14(Part.play))
     reproduce(tmp_path, FIGURES_14_AND_15, SMALL)
-    assert "2 of the 14 panels" in (tmp_path / "report.md").read_text()
+    assert "2 of the 18 figures" in (tmp_path / "report.md").read_text()
 
 
 def refusing_figure_14(play):
@@ -271,7 +279,7 @@ def test_the_command_says_which_claims_hold(tmp_path, capsys):
     out, err = capsys.readouterr()
     assert err == ""  # quiet where it is no terminal
     lines = out.splitlines()
-    assert [line for line in lines if not line.startswith(" ")][:3] == [claim.title for claim in CLAIMS]
+    assert [line for line in lines if not line.startswith(" ")][:-1] == [claim.title for claim in CLAIMS]
     assert (
         "  Best arm first, as in the paper: - not judged; there are no comparisons to judge it by in the figures played"
         in lines
@@ -285,7 +293,7 @@ def test_the_command_says_which_claims_hold(tmp_path, capsys):
         (["--horizon", "0"], "horizon must be a whole number from 1 to 9,007,199,254,740,992, got 0"),
         (["--horizon", "8"], "horizon must be at least the number of arms, 9, got 8"),
         (["--replications", "0"], "replications must be a whole number from 1 to 10,000,000, got 0"),
-        (["--figure", "99"], "there is no figure 99; known: 2, 3, 4, 5, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19"),
+        (["--figure", "99"], "there is no figure 99; known: 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19"),
         (["--seed", "-1"], "seed must be a whole number from 0 to 9,223,372,036,854,775,807, got -1"),
         (["--jobs", "0"], "jobs must be a whole number from 1 to 1,024, got 0"),
     ],
@@ -344,7 +352,7 @@ def test_a_real_interrupt_leaves_a_report(tmp_path):
     program.send_signal(signal.SIGINT)
     _, err = program.communicate(timeout=60)
     assert (program.returncode, err) == (130, "aftereffect: stopped\n")
-    assert "1 of the 14 panels" in (tmp_path / "report.md").read_text()
+    assert "1 of the 18 figures" in (tmp_path / "report.md").read_text()
 
 
 def test_parts_that_is_a_file_is_refused(tmp_path, capsys, no_play):

@@ -2,7 +2,6 @@
 
 import io
 import os
-import signal
 import sys
 from collections.abc import Sequence
 
@@ -12,7 +11,7 @@ from cyclopts.exceptions import CycloptsError
 from aftereffect import __version__
 from aftereffect.cli.list import list_names
 from aftereffect.cli.paper import paper
-from aftereffect.cli.progress import interrupt
+from aftereffect.cli.progress import catch_interrupts
 from aftereffect.cli.simulate import simulate
 from aftereffect.errors import AftereffectError
 
@@ -51,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def command() -> None:
     """The program. An interrupt ends it at once: compiled batches cannot be stopped, and nothing of theirs is needed."""
-    signal.signal(signal.SIGINT, interrupt)
+    catch_interrupts()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a mark that an old terminal cannot show is no reason to fail

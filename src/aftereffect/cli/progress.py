@@ -1,5 +1,6 @@
 """Progress on standard error, where that is a terminal, and interrupts."""
 
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -9,10 +10,20 @@ from types import FrameType
 _interrupted = threading.Event()
 
 
-def interrupt(signal: int, frame: FrameType | None) -> None:
-    """Handle Ctrl-C as usual, and remember it: raised while compiled code calls back, it would be lost."""
+def catch_interrupts() -> None:
+    """Handle Ctrl-C as usual, and remember it: raised while compiled code calls back, it would be lost, and not quietly."""
+    signal.signal(signal.SIGINT, _interrupt)
+    sys.unraisablehook = _lost
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
     _interrupted.set()
     raise KeyboardInterrupt
+
+
+def _lost(unraisable: "sys.UnraisableHookArgs") -> None:
+    if unraisable.exc_type is not KeyboardInterrupt:
+        sys.__unraisablehook__(unraisable)
 
 
 @contextmanager

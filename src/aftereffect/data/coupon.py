@@ -38,7 +38,9 @@ class Coupons(NamedTuple):
     names: tuple[str, ...]
 
 
-def load_coupon(folder: str | os.PathLike[str], slots: int, rule: RuleName = "usable", *, only_choosy: bool = False) -> Coupons:
+def load_coupon(
+    folder: str | os.PathLike[str], slots: int | None = None, rule: RuleName = "usable", *, only_choosy: bool = False
+) -> Coupons:
     """Which days of the week pay in each slot, by the coupons that were looked at.
 
     A slot is a visit, in the order of time; a day pays if the coupon is usable on it. Visits to coupons that are not in the
@@ -51,7 +53,7 @@ def load_coupon(folder: str | os.PathLike[str], slots: int, rule: RuleName = "us
         Where coupon_list_train is, and coupon_visit_train if there is one, each as .csv, .csv.gz or .csv.zip. What was read
         is kept there in a small file; a folder that cannot be written does as well, more slowly.
     slots
-        How many slots, from the first on.
+        How many slots, from the first on; all if not given.
     rule
         ``"usable"`` where a day pays if its flag is above 0, ``"strict"`` where it must be 1.
     only_choosy
@@ -64,7 +66,7 @@ def load_coupon(folder: str | os.PathLike[str], slots: int, rule: RuleName = "us
     ParameterError
         If slots or rule are outside what is allowed.
     """
-    wanted = checks.whole("slots", slots, at_least=1)
+    wanted = None if slots is None else checks.whole("slots", slots, at_least=1)
     if not isinstance(rule, str) or rule not in RULES:
         raise ParameterError(f"unknown rule {rule!r}: {nearest(str(rule), RULES)}")
     where = existing_folder(folder)
@@ -75,7 +77,7 @@ def load_coupon(folder: str | os.PathLike[str], slots: int, rule: RuleName = "us
     pays, coupon = RULES[rule](kept["flags"]), kept["coupon"]
     if only_choosy:
         coupon = coupon[~np.all(pays, axis=1)[coupon]]
-    if wanted > len(coupon):
+    if wanted is not None and wanted > len(coupon):
         which = f"{'coupons' if visits is None else 'visits to coupons'} with flags{', not all set' * only_choosy}"
         raise InputError(f"cannot read {wanted:,} slots from {sources[-1]}: it has {len(coupon):,} {which}")
     return Coupons(pays.astype(np.uint8)[coupon[:wanted]], WEEKDAYS)

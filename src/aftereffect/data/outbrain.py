@@ -38,7 +38,9 @@ class Clicks(NamedTuple):
     names: tuple[str, ...]
 
 
-def load_outbrain(folder: str | os.PathLike[str], slots: int, arms: Literal["parents", "raw"] | int = "parents") -> Clicks:
+def load_outbrain(
+    folder: str | os.PathLike[str], slots: int | None = None, arms: Literal["parents", "raw"] | int = "parents"
+) -> Clicks:
     """Which arm pays in each slot, by the clicks of Outbrain.
 
     A slot is a click, in the order of displays, which is that of time. It leads to an ad, the ad to its document, and the
@@ -52,7 +54,7 @@ def load_outbrain(folder: str | os.PathLike[str], slots: int, arms: Literal["par
         is kept there in a small file, so that it is read once for all slots and arms; a folder that cannot be written does
         as well, more slowly.
     slots
-        How many clicks, from the first on.
+        How many clicks, from the first on; all if not given.
     arms
         ``"parents"`` for the parent categories, 12 in the original file; ``"raw"`` for the categories themselves, 97; or a
         number n for the n parent categories that are clicked most in the whole file (the smaller id where equally often),
@@ -65,7 +67,7 @@ def load_outbrain(folder: str | os.PathLike[str], slots: int, arms: Literal["par
     ParameterError
         If slots or arms are outside what is allowed.
     """
-    wanted = checks.whole("slots", slots, at_least=1)
+    wanted = None if slots is None else checks.whole("slots", slots, at_least=1)
     most = None if isinstance(arms, str) else checks.whole("arms, if neither 'parents' nor 'raw',", arms, at_least=2)
     if isinstance(arms, str) and arms not in GROUPINGS:
         raise ParameterError(f"unknown arms {arms!r}: {nearest(arms, GROUPINGS)}")
@@ -80,7 +82,7 @@ def load_outbrain(folder: str | os.PathLike[str], slots: int, arms: Literal["par
         if most > len(ids):
             raise ParameterError(f"arms must be at most {len(ids)}, the parent categories in {categories}, got {most}")
         ids, paying = _most_clicked(most, ids, paying)
-    if wanted > len(paying):
+    if wanted is not None and wanted > len(paying):
         raise InputError(f"cannot read {wanted:,} slots from {clicks}: it has {len(paying):,} clicks on these arms")
     return Clicks(paying[:wanted], tuple(map(str, ids)))
 

@@ -74,20 +74,25 @@ class AdversarialBandit(DelayedEnvironment):
         """The arm that brings most in that many slots; the smallest number where several do."""
         return _book(self.rewards, horizon).best
 
+    def second_gap(self, horizon: int) -> float:
+        """What the second best arm brings less than the best, per slot, in that many slots."""
+        return _book(self.rewards, horizon).second_gap
+
     def _parts(self, horizon: int) -> tuple[Delaying, Pulls, Lose]:
         pulls = pulls_from(_book(self.rewards, horizon).ledger)
         return self.delays, pulls, regret_by(pulls)
 
     def _world(self, horizon: int, rows: Slots, laws: Matrix) -> AdversarialWorld:
-        ledger, best = _book(self.rewards, horizon)
-        return AdversarialWorld(ledger, best, rows, laws)
+        book = _book(self.rewards, horizon)
+        return AdversarialWorld(book.ledger, book.best, rows, laws)
 
 
 class Book(NamedTuple):
-    """The first slots of a schedule as kernels read them, and the best arm in them."""
+    """The first slots of a schedule as kernels read them, the best arm in them, and how far behind the second is."""
 
     ledger: Ledger
     best: int
+    second_gap: float
 
 
 @lru_cache(maxsize=2)  # all policies of a study play the same
@@ -95,7 +100,9 @@ def _book(rewards: Schedule, horizon: int) -> Book:
     if horizon > rewards.length:
         raise ParameterError(f"horizon must be at most the {rewards.length:,} slots of {rewards}, got {horizon:,}")
     rows = rewards.rows(horizon)
-    return Book(ledger_of(rows, rewards.arms), int(np.argmax(totals(rows, rewards.arms))))
+    brought = totals(rows, rewards.arms)
+    second, first = np.sort(brought)[-2:]
+    return Book(ledger_of(rows, rewards.arms), int(np.argmax(brought)), float(first - second) / horizon)
 
 
 @lru_cache

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from aftereffect.kernels import Vector
 from aftereffect.paper.bootstrap import interval
-from aftereffect.paper.evidence import Evidence
 
 Verdict = Literal["reproduced", "partly", "not reproduced", "not judged"]
 Outcome = Literal["holds", "open", "fails"]
@@ -33,12 +32,13 @@ class Claim:
 
     title: str
     rule: str
-    judge: Callable[[Sequence[Evidence]], Judgement]
+    #: From a sequence of evidence, of whatever kind it is about.
+    judge: Callable[[Sequence[Any]], Judgement]
     #: The stem of a picture that shows it.
     picture: str = ""
 
 
-def judged(claim: Claim, evidence: Sequence[Evidence]) -> Judgement:
+def judged(claim: Claim, evidence: Sequence[Any]) -> Judgement:
     """A claim's judgement; without two runs there is no telling what chance did."""
     if any(each.panel.replications < 2 for each in evidence):
         return Judgement("not judged", "a single replication does not tell what chance did", (), [])

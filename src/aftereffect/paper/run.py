@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from aftereffect.extras import imported, require
 from aftereffect.outputs import creatable_folder, replacing, writable
-from aftereffect.paper.draw import LONG_RUNS, draw, draw_long_runs, pictures
-from aftereffect.paper.evidence import PAPER_ORDER, PARTS, collected, parts
-from aftereffect.paper.figures import FIGURES, Figure
+from aftereffect.paper.half import Figure, Judged
+from aftereffect.paper.halves import FIGURES, HALF_OF, HALVES
 from aftereffect.paper.page import page
-from aftereffect.paper.report import TITLE, Judged, judgements, markdown
+from aftereffect.paper.part import PARTS, Part
+from aftereffect.paper.pictures import pictures
+from aftereffect.paper.report import TITLE, markdown
 from aftereffect.paper.settings import DEFAULT, Settings
 from aftereffect.simulation.simulate import check_jobs
 
@@ -79,12 +80,17 @@ def reproduce(
 
 def steps(figures: Iterable[Figure], settings: Settings) -> int:
     """Replications in all, for a progress bar."""
-    return sum(part.steps for figure in figures for part in parts(figure, settings))
+    return sum(part.steps for figure in figures for part in _parts(figure, settings))
 
 
 def complete(figure: Figure, folder: Path, settings: Settings, jobs: int | None, progress: Callable[[int], None]) -> None:
     """Play what is missing of a figure, and draw it."""
-    for part in parts(figure, settings):
+    half = HALF_OF[figure.number]
+    stale = False
+    for part in sorted(half.parts(figure, settings), key=lambda part: not part.drawn):
+        if stale and not part.drawn:
+            half.draw(figure, settings, folder)
+            stale = False
         progress(0)
         if part.kept(folder):
             progress(part.steps)
@@ -93,29 +99,31 @@ def complete(figure: Figure, folder: Path, settings: Settings, jobs: int | None,
         if part.drawn:
             for picture in pictures(figure.name, folder):  # of other settings, from here on
                 picture.unlink(missing_ok=True)
+            stale = True
         part.keep(study, folder)
-        if part.drawn:
-            draw(figure, study, folder)
 
 
 def write_report(folder: Path, settings: Settings) -> Judged:
     """Report on every figure that a folder holds with these settings."""
-    found = collected(FIGURES.values(), settings, folder)
-    results = judgements(found)
-    figures = [each.figure for each in found[PAPER_ORDER]]
+    findings = [half.findings(settings, folder) for half in HALVES]
+    figures = [FIGURES[number] for found in findings for number in found.figures]
+    judged = [each for found in findings if found.figures for each in found.judged]
     if not figures:  # interrupted before anything was finished
-        return results
+        return judged
     with replacing(folder / RESULTS) as draft:
         _gathered(figures, folder, settings).sink_parquet(draft)
-    for each in found[PAPER_ORDER]:
-        if not all(_is_there(path) for path in pictures(each.figure.name, folder)):  # someone took it away
-            draw(each.figure, each.panel, folder)
-    draw_long_runs(found[PAPER_ORDER], folder)
-    text = markdown(found, results, settings)
+    for figure in figures:
+        if not all(_is_there(path) for path in pictures(figure.name, folder)):  # someone took it away
+            HALF_OF[figure.number].draw(figure, settings, folder)
+    text = markdown(findings, settings)
     for name, content in ((REPORT_TEXT, text), (REPORT_PAGE, page(text, TITLE, folder))):
         with replacing(folder / name) as draft:
             draft.write_text(content, encoding="utf-8")
-    return results
+    return judged
+
+
+def _parts(figure: Figure, settings: Settings) -> list[Part]:
+    return HALF_OF[figure.number].parts(figure, settings)
 
 
 def _gathered(figures: Iterable[Figure], folder: Path, settings: Settings) -> "polars.LazyFrame":
@@ -126,18 +134,18 @@ def _gathered(figures: Iterable[Figure], folder: Path, settings: Settings) -> "p
             pl.lit(figure.number).alias("figure"), pl.lit(part.name).alias("part"), pl.all()
         )
         for figure in figures
-        for part in parts(figure, settings)
+        for part in _parts(figure, settings)
     )
     return frames
 
 
 def _targets(figures: Iterable[Figure], folder: Path, settings: Settings) -> list[Path]:
     """All files that a run may write."""
+    names = [name for half in HALVES for name in half.further_pictures] + [figure.name for figure in figures]
     return [
         *(folder / name for name in (RESULTS, REPORT_TEXT, REPORT_PAGE)),
-        *pictures(LONG_RUNS, folder),
-        *(path for figure in figures for path in pictures(figure.name, folder)),
-        *(part.path(folder) for figure in figures for part in parts(figure, settings)),
+        *(path for name in names for path in pictures(name, folder)),
+        *(part.path(folder) for figure in figures for part in _parts(figure, settings)),
     ]
 
 

@@ -5,11 +5,10 @@ that vary the growth at alpha = 4; and which rival, told the truth, plays along.
 lists it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from aftereffect.environments import StochasticBandit
-from aftereffect.errors import ParameterError
 from aftereffect.growth import Exponential, Power
 from aftereffect.policies import ArsUcb, GeneralizedOdaaf, Odaaf, Policy, Ucb1
 from aftereffect.spreads import Geometric, Interval, LinearDecay, LinearRise, PowerLaw, Spread, UniformDelay
@@ -80,13 +79,3 @@ FIGURES: Mapping[int, Figure] = {
         _panel(19, "rising linearly over 50 lags", LinearRise(50), GROWTHS, GENERALIZED),
     )
 }
-
-
-def numbered(numbers: Iterable[float]) -> list[Figure]:
-    """Figures by the paper's numbers, each once."""
-    chosen = []
-    for number in dict.fromkeys(numbers):
-        if number not in FIGURES:
-            raise ParameterError(f"there is no figure {number:g}; known: {', '.join(map(str, FIGURES))}")
-        chosen.append(FIGURES[int(number)])
-    return chosen

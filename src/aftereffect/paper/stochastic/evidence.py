@@ -1,18 +1,14 @@
-"""The studies that the figures and the claims rest on, each kept in a file of its own as soon as it is played."""
+"""The studies that the stochastic figures and claims rest on."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from aftereffect.environments import StochasticBandit
-from aftereffect.errors import InputError
-from aftereffect.outputs import make_folder
-from aftereffect.paper.figures import RECOMMENDED, Figure, Policies
+from aftereffect.paper.part import Part
 from aftereffect.paper.settings import Settings
-from aftereffect.provenance import made_by
-from aftereffect.simulation import Study, simulate
-
-PARTS = "parts"
+from aftereffect.paper.stochastic.figures import RECOMMENDED, Figure, Policies
+from aftereffect.simulation import Study
 
 
 @dataclass(frozen=True)
@@ -39,75 +35,6 @@ class Order:
 
 PAPER_ORDER = Order("Best arm first, as in the paper", relabelled=False)
 ORDERS = (PAPER_ORDER, Order("Relabelled, worst arm first", relabelled=True))
-
-
-@dataclass(frozen=True)
-class Part:
-    """One study to be played, and the name of its file."""
-
-    name: str
-    policies: Policies
-    environment: StochasticBandit
-    checkpoints: tuple[int, ...]
-    replications: int
-    seed: int
-    #: Whether the figure shows it.
-    drawn: bool = False
-
-    def path(self, folder: Path) -> Path:
-        """Where it is kept."""
-        return folder / PARTS / f"{self.name}.parquet"
-
-    @property
-    def steps(self) -> int:
-        """Replications in all."""
-        return self.replications * len(self.policies)
-
-    def play(self, jobs: int | None, progress: Callable[[int], None] | None) -> Study:
-        """Play it."""
-        return simulate(
-            self.policies,
-            self.environment,
-            self.checkpoints[-1],
-            self.replications,
-            seed=self.seed,
-            checkpoints=self.checkpoints,
-            jobs=jobs,
-            progress=progress,
-        )
-
-    def keep(self, study: Study, folder: Path) -> None:
-        """Write its file, in place of one of other settings."""
-        path = self.path(folder)
-        make_folder(path.parent)
-        study.save(path)
-
-    def kept(self, folder: Path) -> Study | None:
-        """The study as an earlier run left it; None if there is none, or one of other settings or other code."""
-        path = self.path(folder)
-        if not path.is_file():
-            return None
-        try:
-            study = Study.load(path)
-        except InputError:  # cut short, or something else of that name
-            return None
-        wanted = (
-            self.environment,
-            self.checkpoints,
-            self.replications,
-            self.seed,
-            made_by(),
-            [policy.told(self.environment.knowledge) for policy in self.policies],
-        )
-        found = (
-            study.environment,
-            study.checkpoints,
-            study.replications,
-            study.seed,
-            study.made_by,
-            [runs.policy for runs in study],
-        )
-        return study if found == wanted else None
 
 
 def panel(figure: Figure, order: Order, settings: Settings) -> Part:

@@ -6,12 +6,12 @@ import numpy as np
 
 from aftereffect.kernels import Matrix, Vector
 from aftereffect.paper.bootstrap import resampled_means
-from aftereffect.paper.draw import LONG_RUNS
-from aftereffect.paper.evidence import Evidence
-from aftereffect.paper.figures import RECOMMENDED
 from aftereffect.paper.judgement import LEVEL, Claim, Judgement, Verdict, outcome_of, tally, with_interval
-from aftereffect.paper.looks import LOOKS
 from aftereffect.paper.settings import DECADES
+from aftereffect.paper.stochastic.draw import LONG_RUNS
+from aftereffect.paper.stochastic.evidence import Evidence
+from aftereffect.paper.stochastic.figures import RECOMMENDED
+from aftereffect.paper.stochastic.looks import LOOKS
 from aftereffect.simulation import PolicyRuns
 
 MOST_GROWTH, LARGEST_EXPONENT = 1.3, 0.2

@@ -1,0 +1,1 @@
+"""The adversarial half of the paper."""

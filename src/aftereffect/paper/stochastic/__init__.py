@@ -1,0 +1,1 @@
+"""The stochastic half of the paper."""
