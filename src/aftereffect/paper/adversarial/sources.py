@@ -74,5 +74,5 @@ THREE = Source("clicks among the three largest Outbrain categories", DrawnArm(OU
 TWELVE = Source(
     "clicks among the twelve Outbrain categories", DrawnArm(_shares(list(OUTBRAIN_PARENTS.values())), SEED), _clicks("parents")
 )
-CLUSTERS = Source("clicked pages by Outbrain cluster", DrawnArm(_shares(list(OUTBRAIN_PAGE_CLUSTERS)), SEED))
+CLUSTERS = Source("clicked pages by clusters of Outbrain categories", DrawnArm(_shares(list(OUTBRAIN_PAGE_CLUSTERS)), SEED))
 COUPONS = Source("weekdays of coupons not usable every day, resampled", DrawnRewards(COUPON_WEEKDAYS, SEED), _coupons)
