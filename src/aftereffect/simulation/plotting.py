@@ -32,6 +32,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (9, 3)))
 _LONGEST_IN_TWO_COLUMNS = 40
 DPI = 160
+PLAIN_NUMBERS = "{x:,.12g}"
 LEGEND: dict[str, Any] = {"frameon": False, "fontsize": "small", "handlelength": 4}
 
 
@@ -63,7 +64,7 @@ def draw_curves(study: "Study", ax: "matplotlib.axes.Axes", looks: Sequence[Look
     if len(slots) > 1:
         ax.set_xlim(slots[0], slots[-1])
     ax.set_ylim(bottom=min(0, ax.get_ylim()[0]) if min(runs.mean.min() for runs in study) < 0 else 0)
-    ax.yaxis.set_major_formatter("{x:,.6g}")
+    ax.yaxis.set_major_formatter(PLAIN_NUMBERS)
     ax.set_xlabel("slots played")
     ax.set_ylabel("pseudo-regret (generated reward lost)")
     ax.grid(visible=True, alpha=0.3)

@@ -10,7 +10,7 @@ from aftereffect.paper.pictures import canvas_for, legend_below, runs_told, save
 from aftereffect.paper.settings import Settings
 from aftereffect.policies import ArsClw, Clw
 from aftereffect.simulation import Study
-from aftereffect.simulation.plotting import draw_curves
+from aftereffect.simulation.plotting import PLAIN_NUMBERS, draw_curves
 
 MISJUDGED = "price-of-not-knowing"
 COLUMNS = 2
@@ -25,6 +25,8 @@ def draw(figure: AdversarialFigure, studies: Sequence[Study], settings: Settings
         draw_curves(study, ax, [LOOKS[player] for player in panel.players])
         ax.set_xscale("linear")
         ax.set_xlim(0, study.horizon)
+        ax.xaxis.set_major_formatter(PLAIN_NUMBERS)
+        ax.locator_params(axis="x", nbins=5)
         ax.set_ylabel("regret (generated reward lost)")
         ax.set_title(fill(panel.told(settings), 70), fontsize="small")
     canvas.suptitle(f"Figure {figure.number}: {figure.caption}\n{runs_told(studies[0])}", fontsize="large")
@@ -51,9 +53,11 @@ def draw_misjudged(evidence: Sequence[AdversarialEvidence], folder: Path) -> Non
         for player, policy in (("ours", OURS), ("guessing", ArsClw())):
             mean = each.misjudged[policy].mean[-1]
             ax.axhline(mean, color=LOOKS[player].colour, linestyle=LOOKS[player].dashes, label=LOOKS[player].name)
-        ax.set_xscale("log", base=2)
+        ax.set_xscale("log")
+        ax.minorticks_off()
+        ax.set_xticks([0.25, 0.5, 1, 2, 4], ["1/4", "1/2", "1", "2", "4"])
         ax.set_ylim(bottom=0)
-        ax.yaxis.set_major_formatter("{x:,.6g}")
+        ax.yaxis.set_major_formatter(PLAIN_NUMBERS)
         ax.set_xlabel(f"d that CLW is told, in terms of the true d = {each.of.d}")
         ax.set_ylabel("regret at the horizon (generated reward lost)")
         ax.set_title(fill(each.about, 70), fontsize="small")
