@@ -574,6 +574,35 @@ def test_mini_batches_of_a_policy_that_plays_rounds(horizon):
     assert decisions == play.decisions
 
 
+def test_mini_batches_show_at_most_one_a_slot():
+    """UCB1, whose averages have no bound of their own, over batches of two slots that often show more than 2."""
+    play = Play(3, 1_000, seed=8)
+    n, m = [0] * 3, [0.0] * 3
+    capped = 0
+    for t in range(500):
+        u = [m[i] / n[i] + math.sqrt(2 * math.log(t) / n[i]) for i in range(3)] if t >= 3 else []
+        arm = u.index(max(u)) if u else t
+        total = play.round(arm, 2, 2)
+        capped += total > 2
+        m[arm] += min(total, 2) / 2
+        n[arm] += 1
+    decisions, _ = driven(ae.MiniBatch("ucb1", size=2), 3, 1_000, seed=8)
+    assert decisions == play.decisions
+    assert capped > 50
+
+
+@pytest.mark.parametrize("policy", [ae.Clw(3, "colt", "exp3"), ae.Clw(3), ae.ArsClw(), ae.MiniBatch(ae.Clw(3), 2)], ids=str)
+def test_a_block_cut_short_is_not_learned_from(policy):
+    decide, absorb = policy.kernels()
+    params = policy.params(3, 1_000)
+    for missing in (0, 1):
+        state = policy.initial(3)
+        arm, slots, _ = decide(*state, params, 0, np.random.default_rng(1))
+        before = state.arms.copy()
+        absorb(*state, params, arm, slots - missing, 2.0)
+        assert np.array_equal(state.arms, before) == bool(missing)
+
+
 def test_what_the_last_arm_is_when_rounding_leaves_something():
     """A random number next to 1 draws an arm that can be drawn."""
 
