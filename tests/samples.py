@@ -19,8 +19,6 @@ SPREADS: tuple[ae.Spread, ...] = (
 )
 CLW = (
     (3, "colt", "exp3"),
-    (1, "colt", "tsallis"),
-    (0, "jmlr", "exp3"),
     (4, "jmlr", "tsallis"),
     (2, "seed", "exp3-gain"),
 )

@@ -791,3 +791,16 @@ def test_ten_million_slots_of_twelve_arms_are_held_compactly():
     assert 10_000_000 <= held_bytes(engine.world) < 30_000_000
     assert peak < 150_000_000
     assert math.prod(engine.memory) < 100
+
+
+@pytest.mark.parametrize("rewards", [np.zeros((2, 2, 2)), np.full(100, 0.5)], ids=["deep", "long"])
+def test_refusals_of_arrays_are_one_line(rewards):
+    with pytest.raises(ae.ParameterError) as refusal:
+        ae.Recorded(rewards)
+    assert "\n" not in str(refusal.value)
+
+
+def test_schedules_cannot_be_changed_through_what_they_give():
+    for rows in (ae.DrawnArm([0.5, 0.3, 0.2], 1).paying(8), ae.DrawnRewards([0.5, 0.3]).rows(8), ae.Recorded([[0, 1]]).values):
+        with pytest.raises(ValueError, match="read-only"):
+            rows[:] = 0

@@ -3,6 +3,7 @@
 import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from types import SimpleNamespace
 
 import independent_adversarial as independent
 import numpy as np
@@ -701,3 +702,24 @@ def test_other_things_in_place_of_parameters(make, message):
 def test_spec_strings(policy, text):
     assert str(policy) == text
     assert ae.parse(text) == policy
+
+
+@pytest.mark.parametrize("text", ["ars-exp3(doubling=no)", "ars-exp3(doubling=0.3)", "hold-back(3, reset_on_round=off)"])
+def test_flags_that_are_no_flags_are_refused(text):
+    with pytest.raises(ae.ParameterError, match="must be true or false, got"):
+        ae.parse(text)
+
+
+def test_an_arm_without_weight_is_never_drawn():
+    """Even where the sum of the weights, kept by differences, is a little too large."""
+    state = learners.blank(3)
+    learners.reinforce(*state, 2, -1e4)
+    learners.refresh(*state)
+    assert state.arms[learners.WEIGHT, 2] == 0
+    state.own[learners.SUM] *= 1 + 1e-12
+    assert learners.draw(*state, 0.0, SimpleNamespace(random=lambda: 1 - 2**-53)) == 1
+
+
+def test_a_batch_longer_than_the_horizon_is_cut_to_it():
+    runs = ae.simulate(ae.MiniBatch(size=2_000), ae.StochasticBandit([0.1, 0.9]), 1_000, 50, seed=1)[0]
+    assert 0 < runs.pulls[:, 1].sum() < 50_000

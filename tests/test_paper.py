@@ -341,8 +341,10 @@ def test_a_real_interrupt_leaves_a_report(tmp_path):
         str(tmp_path),
         "--figure",
         "15,17",
+        "--horizon",
+        "1000",
         "--replications",
-        "3000",
+        "500",
     ]
     program = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     while not (tmp_path / "parts" / "figure-15-long-relabelled.parquet").exists():  # figure 15 is complete

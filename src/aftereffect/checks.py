@@ -7,6 +7,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from numbers import Integral, Real
 
+import numpy as np
+
 from aftereffect.errors import ParameterError
 
 #: Slots are counted in float64 state, which is exact up to here.
@@ -59,6 +61,13 @@ def whole(name: str, value: object, *, at_least: int = 0, at_most: int | None = 
     return number
 
 
+def flag(name: str, value: object) -> bool:
+    """True or false, and nothing that would merely count as one of them."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ParameterError(f"{name} must be true or false, got {shown(value)}")
+    return bool(value)
+
+
 def lag(name: str, value: object, *, at_least: int = 0) -> int:
     """A number of slots between a pull and what it brings."""
     return whole(name, value, at_least=at_least, at_most=LONGEST_LAG)
@@ -97,7 +106,7 @@ def shares(name: str, values: object) -> tuple[float, ...]:
 def shown(value: object) -> str:
     """A value for a message, cut where it is long."""
     try:
-        text = repr(value)
+        text = " ".join(repr(value).split())
     except ValueError:  # Python does not print integers of thousands of digits
         return "a number of thousands of digits"
     return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "..."

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from aftereffect.checks import MOST_SLOTS, arm_means, shares, shown, whole
+from aftereffect.checks import arm_means, shares, shown, whole
 from aftereffect.errors import ParameterError
 from aftereffect.spec import Spec, as_spec, register
 
@@ -24,6 +24,8 @@ Rows: TypeAlias = NDArray[Any]
 _LARGEST_SEED = 2**63 - 1
 #: Rows are drawn in pieces of this many, so that little more than the result is in memory.
 _PIECE = 1_000_000
+#: Each is held in memory, in a byte or more.
+_MOST_DRAWN = 1_000_000_000
 
 
 class Schedule(Spec, ABC):
@@ -60,7 +62,7 @@ class _Drawn(Schedule):
 
     @property
     def length(self) -> int:
-        return MOST_SLOTS
+        return _MOST_DRAWN
 
     def rows(self, slots: int) -> Rows:
         return _drawn(self, slots)
@@ -72,12 +74,14 @@ class _Drawn(Schedule):
     def _pieces(self, slots: int) -> Iterator[Rows]:
         rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(self.seed)))
         for first in range(0, slots, _PIECE):
-            yield self._piece(rng, _PIECE)[: slots - first]
+            yield self._piece(rng, min(_PIECE, slots - first))
 
 
 @lru_cache(maxsize=2)  # all policies of a study play the same
 def _drawn(schedule: _Drawn, slots: int) -> Rows:
-    return np.concatenate(list(schedule._pieces(slots)))
+    rows = np.concatenate(list(schedule._pieces(slots)))
+    rows.setflags(write=False)  # it is kept, and given to whoever asks
+    return rows
 
 
 @register
@@ -169,6 +173,7 @@ class Recorded(Schedule):
         elif self.paying_arms is not None:
             raise ParameterError("paying_arms goes with the numbers of the paying arms, not with a table of rewards")
         digest = hashlib.sha256(f"{values.shape}{values.dtype}".encode() + values.tobytes()).hexdigest()[:12]
+        values.setflags(write=False)
         self._set(values=values, digest=digest)
 
     def __str__(self) -> str:

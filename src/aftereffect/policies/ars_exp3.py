@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aftereffect.checks import real
+from aftereffect.checks import flag, real
 from aftereffect.growth import Power, power_slots
 from aftereffect.kernels import Matrix, PolicyKernels, Vector
 from aftereffect.policies.base import Policy, State
@@ -57,7 +57,7 @@ class ArsExp3(Policy):
     doubling: bool = False
 
     def __post_init__(self) -> None:
-        self._set(beta=real("beta", self.beta, above=0, at_most=100), doubling=bool(self.doubling))
+        self._set(beta=real("beta", self.beta, above=0, at_most=100), doubling=flag("doubling", self.doubling))
 
     def kernels(self) -> PolicyKernels:
         return PolicyKernels(decide, absorb)

@@ -67,7 +67,10 @@ def draw(arms: Matrix, own: Vector, mix: float, rng: np.random.Generator) -> int
         left -= (1.0 - mix) * arms[WEIGHT, arm] + random_share
         if left < 0.0:
             return arm
-    return int(arms.shape[1]) - 1
+    last = int(arms.shape[1]) - 1
+    while last > 0 and arms[WEIGHT, last] == 0.0 and mix == 0.0:  # rounding must not draw what cannot be drawn
+        last -= 1
+    return last
 
 
 def reinforce(arms: Matrix, own: Vector, arm: int, amount: float) -> None:

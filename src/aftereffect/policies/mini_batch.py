@@ -64,7 +64,7 @@ class MiniBatch(Policy):
         return State(base.arms, np.concatenate([np.zeros(BASE_OWN), base.own]))
 
     def params(self, arms: int, horizon: int) -> Vector:
-        size = self.size or math.ceil((horizon / (arms * math.log(arms))) ** (1 / 3))
+        size = min(self.size or math.ceil((horizon / (arms * math.log(arms))) ** (1 / 3)), horizon)
         batches = horizon // size
         return np.concatenate([[size, batches], self.base.params(arms, max(batches, 1))])
 

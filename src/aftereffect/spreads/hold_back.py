@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from aftereffect.checks import lag
+from aftereffect.checks import flag, lag
 from aftereffect.spec import register
 from aftereffect.spreads.base import Delaying
 
@@ -29,7 +29,7 @@ class HoldBack(Delaying):
     reset_on_round: bool = False
 
     def __post_init__(self) -> None:
-        self._set(d=lag("d", self.d, at_least=1), reset_on_round=bool(self.reset_on_round))
+        self._set(d=lag("d", self.d, at_least=1), reset_on_round=flag("reset_on_round", self.reset_on_round))
 
     @property
     def first_held(self) -> int:
