@@ -26,7 +26,7 @@ def draw(figure: AdversarialFigure, studies: Sequence[Study], settings: Settings
         ax.set_xscale("linear")
         ax.set_xlim(0, study.horizon)
         ax.xaxis.set_major_formatter(PLAIN_NUMBERS)
-        ax.locator_params(axis="x", nbins=5)
+        ax.tick_params(axis="x", labelsize="small")
         ax.set_ylabel("regret (generated reward lost)")
         ax.set_title(fill(panel.told(settings), 70), fontsize="small")
     canvas.suptitle(f"Figure {figure.number}: {figure.caption}\n{runs_told(studies[0])}", fontsize="large")
