@@ -32,4 +32,4 @@ bench: .venv/installed-plot
 	touch $@
 
 clean:
-	rm -rf .venv paper build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv paper paper-quick build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
