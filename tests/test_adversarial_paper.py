@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import shutil
 from dataclasses import replace
 
 import make_data
@@ -208,6 +209,12 @@ def test_with_files_of_ones_own_nothing_is_a_stand_in_but_the_clusters(data, tmp
     assert all("lusters" in line for line in lines)
     environment = pl.read_parquet(tmp_path / "out" / "parts" / "figure-8.parquet")["environment"][0]
     assert environment.startswith("adversarial-bandit(recorded(2000 slots of 7 arms")
+
+
+def test_one_data_set_is_enough_for_its_figures(data, tmp_path):
+    shutil.rmtree(data / "outbrain")
+    reproduce(tmp_path / "out", [FIGURES[8]], replace(SMALL, data=data))
+    assert "1 of the 18 figures" in (tmp_path / "out" / "report.md").read_text()
 
 
 def test_missing_files_are_named_and_nothing_is_written(tmp_path, capsys):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from aftereffect.errors import InputError
 from aftereffect.paper.adversarial.figures import OURS, AdversarialFigure, Panel, clw
 from aftereffect.paper.part import Part
 from aftereffect.paper.settings import Settings, evenly_spaced
@@ -73,7 +74,10 @@ class AdversarialEvidence:
 
 def evidence(figure: AdversarialFigure, settings: Settings, folder: Path) -> list[AdversarialEvidence]:
     """What a folder holds about a figure, panel by panel, and once more from afar; nothing if a part is missing."""
-    kept = {part.name: part.kept(folder) for part in parts(figure, settings)}
+    try:
+        kept = {part.name: part.kept(folder) for part in parts(figure, settings)}
+    except InputError:  # the files of another figure, which was not asked for: nothing here is by them
+        return []
     if None in kept.values():
         return []
     found = []
