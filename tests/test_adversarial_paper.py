@@ -175,7 +175,7 @@ def test_the_command_in_the_report_gives_its_numbers(folder, capsys):
 
 
 def test_a_rerun_plays_nothing(folder, monkeypatch):
-    monkeypatch.setattr("aftereffect.paper.part.simulate", lambda *_, **__: pytest.fail("it played"))
+    monkeypatch.setattr("aftereffect.paper.part.Part.play", lambda *_, **__: pytest.fail("it played"))
     before = (folder / "report.md").read_bytes()
     reproduce(folder, [FIGURES[8]], SMALL)
     assert (folder / "report.md").read_bytes() == before

@@ -98,7 +98,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def no_play(monkeypatch):
-    monkeypatch.setattr("aftereffect.paper.part.simulate", lambda *_, **__: pytest.fail("it played"))
+    monkeypatch.setattr("aftereffect.paper.part.Part.play", lambda *_, **__: pytest.fail("it played"))
 
 
 def test_everything_is_written_and_nothing_else(folder):
@@ -227,7 +227,7 @@ def test_what_does_not_fit_is_played_again(folder, tmp_path, change):
 
 
 def test_other_code_is_another_result(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("aftereffect.paper.part.made_by", lambda: "aftereffect of tomorrow")
+    monkeypatch.setattr("aftereffect.simulation.plan.made_by", lambda: "aftereffect of tomorrow")
     assert panel(FIGURES[14], PAPER_ORDER, SMALL).kept(folder) is None
 
 

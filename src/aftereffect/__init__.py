@@ -20,6 +20,8 @@ from aftereffect.errors import (
     OutputError,
     ParameterError,
     SpecError,
+    SweepError,
+    WorkerError,
 )
 from aftereffect.growth import Exponential, Growth, Power
 from aftereffect.policies import (
@@ -56,6 +58,7 @@ from aftereffect.spreads import (
     Spreading,
     UniformDelay,
 )
+from aftereffect.sweeps import Sweep, SweepResults
 
 __all__ = [
     "AdversarialBandit",
@@ -103,10 +106,14 @@ __all__ = [
     "Spreading",
     "StochasticBandit",
     "Study",
+    "Sweep",
+    "SweepError",
+    "SweepResults",
     "Trace",
     "Ucb1",
     "Uniform",
     "UniformDelay",
+    "WorkerError",
     "parse",
     "simulate",
 ]

@@ -5,13 +5,17 @@
     AftereffectError
     |-- SpecError           (ValueError)   a spec string that cannot be read
     |-- ParameterError      (ValueError)   a value outside what is allowed
+    |-- SweepError          (ValueError)   a sweep file that cannot be played, with all its problems
     |-- OutputError         (OSError)      a path that cannot be written
     |-- InputError          (OSError)      a file that cannot be read as what it should be
-    `-- MissingExtraError   (ImportError)  an optional dependency that is not installed
+    |-- MissingExtraError   (ImportError)  an optional dependency that is not installed
+    `-- WorkerError         (RuntimeError) workers that cannot be reached, are gone, or run other code
 
 Each leaf is also the builtin that a caller would think of catching, and each message is one line that says what was
 expected, what came, and what to do.
 """
+
+from collections.abc import Iterable
 
 
 class AftereffectError(Exception):
@@ -26,6 +30,14 @@ class ParameterError(AftereffectError, ValueError):
     """A parameter outside what is allowed."""
 
 
+class SweepError(AftereffectError, ValueError):
+    """A sweep file that cannot be played; ``problems`` has a line for each reason."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = list(problems)
+        super().__init__("\n".join(self.problems))
+
+
 class OutputError(AftereffectError, OSError):
     """A path that cannot be written."""
 
@@ -36,3 +48,7 @@ class InputError(AftereffectError, OSError):
 
 class MissingExtraError(AftereffectError, ImportError):
     """An optional dependency that is not installed."""
+
+
+class WorkerError(AftereffectError, RuntimeError):
+    """Workers of an executor that cannot be reached, are gone, or run other code."""

@@ -7,7 +7,12 @@ from types import ModuleType
 from aftereffect.errors import MissingExtraError
 
 #: What each extra of this package brings; a module's own extra comes before those that gather several.
-EXTRAS = {"plot": ("matplotlib",), "data": ("polars",), "paper": ("matplotlib", "polars", "markdown_it")}
+EXTRAS = {
+    "plot": ("matplotlib",),
+    "data": ("polars",),
+    "dask": ("distributed",),
+    "paper": ("matplotlib", "polars", "markdown_it"),
+}
 
 
 def require(extra: str) -> None:

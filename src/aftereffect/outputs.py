@@ -9,6 +9,8 @@ from pathlib import Path
 
 from aftereffect.errors import OutputError
 
+_DRAFT, _LOCK = ".draft-", ".lock"
+
 
 def writable(path: str | os.PathLike[str], suffixes: Collection[str]) -> Path:
     """The path, after making sure that a file of one of these kinds can be written there. Leaves nothing behind."""
@@ -52,13 +54,30 @@ def make_folder(folder: Path) -> None:
 def replacing(target: Path) -> Iterator[Path]:
     """A path to write to, which takes the target's place when all went well and disappears when not."""
     final = target.resolve()  # a link stays a link
-    draft = final.with_name(f".{secrets.token_hex(8)}{target.suffix}")
+    draft = final.with_name(f"{_DRAFT}{secrets.token_hex(8)}{target.suffix}")
     with _told(target):
         try:
             yield draft
             draft.replace(final)
         finally:
             draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Have a folder alone, and free of what a process that was killed left half written."""
+    import fcntl  # not on every system; those that lack it can do all else
+
+    with _told(folder):
+        lock = (folder / _LOCK).open("w")
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system lets go of it, however the process ends
+        except BlockingIOError:
+            raise OutputError(f"cannot write into {folder}: another process is at work there, wait for its end") from None
+        for draft in folder.glob(f"{_DRAFT}*"):
+            draft.unlink(missing_ok=True)
+        yield
 
 
 @contextmanager

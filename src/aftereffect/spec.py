@@ -42,7 +42,7 @@ class Spec:
         """The spec string: required parameters by place, the others by name unless they are not given."""
         given = [(field, getattr(self, field.name)) for field in fields(cast(Any, self))]
         written = [
-            _written(value) if _required(field) else f"{field.name}={_written(value)}"
+            notation(value) if _required(field) else f"{field.name}={notation(value)}"
             for field, value in given
             if value is not None or field.default is not None
         ]
@@ -83,7 +83,7 @@ def name_of(cls: type[Spec]) -> str:
 def usage(cls: type[Spec]) -> str:
     """How to write it: ``interval(a, b)``, ``ars-ucb(alpha=4, growth=power(2))``."""
     shown = [
-        field.name if _required(field) else f"{field.name}={_written(_default(field))}" for field in fields(cast(Any, cls))
+        field.name if _required(field) else f"{field.name}={notation(_default(field))}" for field in fields(cast(Any, cls))
     ]
     return f"{name_of(cls)}({', '.join(shown)})" if shown else name_of(cls)
 
@@ -280,11 +280,12 @@ def _default(field: Any) -> object:
     return field.default if field.default is not MISSING else field.default_factory()
 
 
-def _written(value: object) -> str:
+def notation(value: object) -> str:
+    """A value as it stands in a spec string."""
     if isinstance(value, bool) or value is None:
         return str(value).lower()
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
     if isinstance(value, tuple):
-        return f"[{', '.join(map(_written, value))}]"
+        return f"[{', '.join(map(notation, value))}]"
     return str(value)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Literal, get_args
 
+from aftereffect.columns import aligned
 from aftereffect.environments import Environment
 from aftereffect.growth import Growth
 from aftereffect.paper import FIGURES
@@ -47,7 +48,4 @@ def list_names(kind: Kind | None = None, /) -> None:
     for number, each in enumerate(kinds):
         if kind is None:
             print(f"{'' if number == 0 else chr(10)}{each}:")
-        rows = LISTS[each]()
-        width = max(len(name) for name, _ in rows)
-        for name, about in rows:
-            print(f"{name:<{width}}  {about}")
+        print(aligned(LISTS[each](), left=2))

@@ -13,6 +13,7 @@ from aftereffect.cli.list import list_names
 from aftereffect.cli.paper import paper
 from aftereffect.cli.progress import catch_interrupts
 from aftereffect.cli.simulate import simulate
+from aftereffect.cli.sweep import sweep
 from aftereffect.errors import AftereffectError
 
 app = App(
@@ -26,18 +27,20 @@ app = App(
     suppress_keyboard_interrupt=False,
 )
 app.command(simulate)
+app.command(sweep)
 app.command(paper)
 app.command(list_names, name="list")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line; returns the exit status: 0, or 2 with one line on standard error."""
+    """Run a command line; returns the exit status: 0, or 2 with a line on standard error for everything that is wrong."""
     try:
         app(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
     except (CycloptsError, AftereffectError) as error:
-        line = " ".join(str(error).split())
-        print(f"aftereffect: {line}", file=sys.stderr)
+        for problem in getattr(error, "problems", [error]):
+            line = " ".join(str(problem).split())
+            print(f"aftereffect: {line}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # `aftereffect ... | head`: the reader has what it wants
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -6,6 +6,7 @@ from typing import Any
 
 from aftereffect.cli.progress import progress_bar
 from aftereffect.cli.values import Number, Numbers
+from aftereffect.cli.workers import DaskAddress, workers
 from aftereffect.paper import DEFAULT, FAR_HORIZON, FIGURES, QUICK, REPORT_PAGE, numbered, reproduce, steps, verdict
 
 
@@ -18,6 +19,7 @@ def paper(
     replications: Number | None = None,
     seed: Number = DEFAULT.seed,
     jobs: Number | None = None,
+    dask: DaskAddress | None = None,
     data: Path | None = None,
     claims: bool = False,
 ) -> None:
@@ -44,6 +46,8 @@ def paper(
         The same seed gives the same results.
     jobs
         Threads; all cores by default.
+    dask
+        Play on the workers of this Dask scheduler, such as tcp://10.0.0.1:8786, or on "local" ones (needs the extra "dask").
     data
         A folder with the original files of Outbrain and Coupon, for figures 6 to 9 (all in it, or in outbrain/ and coupon/);
         stand-ins are drawn from published shares by default.
@@ -62,8 +66,8 @@ def paper(
     settings = replace(QUICK if quick else DEFAULT, **{name: value for name, value in given.items() if value is not None})
     folder = out or Path("paper-quick" if quick else "paper")
     chosen = numbered(figure or FIGURES)
-    with progress_bar(steps(chosen, settings)) as progress:
-        results = reproduce(folder, chosen, settings, jobs=jobs, progress=progress)
+    with workers(dask, jobs) as crew, progress_bar(steps(chosen, settings)) as progress:
+        results = reproduce(folder, chosen, settings, **crew, progress=progress)
     for claim, judgements in results:
         print(claim.title)
         for case, judgement in judgements.items():

@@ -27,15 +27,15 @@ def _lost(unraisable: "sys.UnraisableHookArgs") -> None:
 
 
 @contextmanager
-def progress_bar(total: int) -> Iterator[Callable[[str, int], None]]:
-    """What to call with a title and the number of steps just finished."""
+def progress_bar(total: int, *, clock: bool = True) -> Iterator[Callable[[str, int], None]]:
+    """What to call with a title and the number of steps just finished; with `clock`, steps tell the time that is left."""
     if not sys.stderr.isatty():
         yield lambda *_: _go_on()
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *([TimeRemainingColumn()] if clock else [])]
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("starting", total=total)
 

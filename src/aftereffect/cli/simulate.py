@@ -13,14 +13,11 @@ from cyclopts import Parameter
 from aftereffect.checks import whole
 from aftereffect.cli.progress import progress_bar
 from aftereffect.cli.values import Number, Numbers, SpecText
-from aftereffect.data.rewards_file import read_rewards
-from aftereffect.environments import AdversarialBandit, EngineName, Environment, StochasticBandit
-from aftereffect.errors import ParameterError
+from aftereffect.cli.workers import DaskAddress, workers
+from aftereffect.environments import EngineName, described
 from aftereffect.extras import require
 from aftereffect.outputs import writable
 from aftereffect.policies import Policy
-from aftereffect.rewards import Reward
-from aftereffect.schedules import Recorded, Schedule
 from aftereffect.simulation import Study
 from aftereffect.simulation import simulate as run_study
 from aftereffect.simulation.checkpoints import DEFAULT_COUNT
@@ -28,7 +25,6 @@ from aftereffect.simulation.plotting import SUFFIXES as PICTURES
 from aftereffect.simulation.plotting import save_picture
 from aftereffect.simulation.tables import SUFFIXES as TABLES
 from aftereffect.spec import parse
-from aftereffect.spreads import Delaying, Spreading
 
 Format = Literal["table", "json", "csv"]
 
@@ -47,6 +43,7 @@ def simulate(
     engine: EngineName = "roundwise",
     checkpoints: Number = DEFAULT_COUNT,
     jobs: Number | None = None,
+    dask: DaskAddress | None = None,
     format: Format = "table",
     out: Path | None = None,
     plot: Path | None = None,
@@ -83,6 +80,8 @@ def simulate(
         At how many slots, evenly spaced in log time, regret is noted.
     jobs
         Threads; all cores by default.
+    dask
+        Play on the workers of this Dask scheduler, such as tcp://10.0.0.1:8786, or on "local" ones (needs the extra "dask").
     format
         How results are printed.
     out
@@ -90,7 +89,7 @@ def simulate(
     plot
         A .png, .svg or .pdf file for a picture of the regret curves (needs the extra "plot").
     """
-    environment = _environment(means, spread, reward, rewards, delays)
+    environment = described(means=means, spread=spread, reward=reward, rewards=rewards, delays=delays, option="--{}")
     players = [parse(text, Policy) for text in policy]
     if out is not None:
         require("data")
@@ -99,7 +98,7 @@ def simulate(
         require("plot")
         writable(plot, PICTURES)
     runs = whole("replications", replications, at_least=1)
-    with progress_bar(len(players) * runs) as progress:
+    with workers(dask, jobs) as crew, progress_bar(len(players) * runs) as progress:
         study = run_study(
             players,
             environment,
@@ -108,7 +107,7 @@ def simulate(
             seed=seed,
             engine=engine,
             checkpoints=checkpoints,
-            jobs=jobs,
+            **crew,
             progress=partial(progress, "simulating"),
         )
     FORMATS[format](study)  # first, so that nothing is lost if a disk is full
@@ -116,22 +115,6 @@ def simulate(
         study.save(out)
     if plot is not None:
         save_picture(study, plot)
-
-
-def _environment(
-    means: Numbers | None, spread: str | None, reward: str | None, rewards: str | None, delays: str | None
-) -> Environment:
-    drawn = {"--means": means, "--spread": spread, "--reward": reward}
-    fixed = {"--rewards": rewards, "--delays": delays}
-    given = [[option for option, value in options.items() if value is not None] for options in (drawn, fixed)]
-    if all(given):
-        raise ParameterError(f"rewards are drawn ({given[0][0]}) or fixed beforehand ({given[1][0]}), not both")
-    if rewards is not None:
-        schedule = parse(rewards, Schedule) if "(" in rewards else Recorded(read_rewards(Path(rewards)))
-        return AdversarialBandit(schedule, parse(delays or "immediate", Delaying))
-    if means is None:
-        raise ParameterError("what is played is missing: give --means, such as .9,.8,.7, or --rewards, such as clicks.csv")
-    return StochasticBandit(means, parse(spread or "immediate", Spreading), parse(reward or "bernoulli", Reward))
 
 
 def _print_table(study: Study) -> None:

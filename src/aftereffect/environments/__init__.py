@@ -2,6 +2,7 @@
 
 from aftereffect.environments.adversarial import AdversarialBandit
 from aftereffect.environments.base import ARM, ENGINES, GENERATED, OBSERVED, EngineName, Environment
+from aftereffect.environments.described import described
 from aftereffect.environments.stochastic import StochasticBandit
 from aftereffect.environments.unnamed import Unnamed
 
@@ -15,4 +16,5 @@ __all__ = [
     "Environment",
     "StochasticBandit",
     "Unnamed",
+    "described",
 ]

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aftereffect.environments import Environment
-from aftereffect.errors import InputError
 from aftereffect.outputs import make_folder
 from aftereffect.policies import Policy
-from aftereffect.provenance import made_by
-from aftereffect.simulation import Study, simulate
+from aftereffect.simulation import Study
+from aftereffect.simulation.crew import Crew
+from aftereffect.simulation.plan import Plan, planned
 
 PARTS = "parts"
 
@@ -36,18 +36,21 @@ class Part:
         """Replications in all."""
         return self.replications * len(self.policies)
 
-    def play(self, jobs: int | None, progress: Callable[[int], None] | None) -> Study:
-        """Play it."""
-        return simulate(
+    @property
+    def plan(self) -> Plan:
+        """What is to be played."""
+        return planned(
             self.policies,
             self.environment,
             self.checkpoints[-1],
             self.replications,
             seed=self.seed,
             checkpoints=self.checkpoints,
-            jobs=jobs,
-            progress=progress,
         )
+
+    def play(self, crew: Crew, progress: Callable[[int], None]) -> Study:
+        """Play it."""
+        return self.plan.play(crew, progress)
 
     def keep(self, study: Study, folder: Path) -> None:
         """Write its file, in place of one of other settings."""
@@ -57,27 +60,4 @@ class Part:
 
     def kept(self, folder: Path) -> Study | None:
         """The study as an earlier run left it; None if there is none, or one of other settings or other code."""
-        path = self.path(folder)
-        if not path.is_file():
-            return None
-        try:
-            study = Study.load(path)
-        except InputError:  # cut short, or something else of that name
-            return None
-        wanted = (
-            str(self.environment),
-            self.checkpoints,
-            self.replications,
-            self.seed,
-            made_by(),
-            [str(policy.told(self.environment.knowledge)) for policy in self.policies],
-        )
-        found = (
-            str(study.environment),
-            study.checkpoints,
-            study.replications,
-            study.seed,
-            study.made_by,
-            [runs.label for runs in study],
-        )
-        return study if found == wanted else None
+        return self.plan.kept(self.path(folder))

@@ -1,6 +1,7 @@
 """`reproduce`: play the figures, draw them, judge the claims, write the report."""
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -16,7 +17,7 @@ from aftereffect.paper.part import PARTS, Part
 from aftereffect.paper.pictures import pictures
 from aftereffect.paper.report import TITLE, markdown
 from aftereffect.paper.settings import DEFAULT, Settings
-from aftereffect.simulation.simulate import check_jobs
+from aftereffect.simulation.crew import Crew, hired
 
 if TYPE_CHECKING:
     import polars
@@ -32,6 +33,7 @@ def reproduce(
     settings: Settings = DEFAULT,
     *,
     jobs: int | None = None,
+    executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> Judged:
     """Reproduce figures of the paper into a folder, with a report on its claims.
@@ -48,7 +50,9 @@ def reproduce(
     settings
         Horizons, replications and seed.
     jobs
-        Threads; all cores by default.
+        Threads; all cores by default. With an executor, how many workers it has.
+    executor
+        Who plays instead of threads, as in `simulate`.
     progress
         Called now and then with what is being played and the number of replications finished since the last call.
 
@@ -61,16 +65,16 @@ def reproduce(
     for module in ("matplotlib.figure", "polars", "markdown_it"):
         import_module(module)  # now, as an interrupt could leave it half imported when the report needs it
     chosen = list(figures)
-    check_jobs(jobs)
     for target in (folder, folder / PARTS):
         creatable_folder(target)
     for target in _targets(chosen, folder, settings):
         if target.exists():
             writable(target, (target.suffix,))
     try:
-        for place, figure in enumerate(chosen, 1):
-            note = partial(progress or _silent, f"figure {figure.number} ({place} of {len(chosen)})")
-            complete(figure, folder, settings, jobs, note)
+        with hired(jobs, executor) as crew:
+            for place, figure in enumerate(chosen, 1):
+                note = partial(progress or _silent, f"figure {figure.number} ({place} of {len(chosen)})")
+                complete(figure, folder, settings, crew, note)
     except KeyboardInterrupt:
         with suppress(Exception):  # who interrupts wants the end, not another problem
             write_report(folder, settings)
@@ -83,7 +87,7 @@ def steps(figures: Iterable[Figure], settings: Settings) -> int:
     return sum(part.steps for figure in figures for part in _parts(figure, settings))
 
 
-def complete(figure: Figure, folder: Path, settings: Settings, jobs: int | None, progress: Callable[[int], None]) -> None:
+def complete(figure: Figure, folder: Path, settings: Settings, crew: Crew, progress: Callable[[int], None]) -> None:
     """Play what is missing of a figure, and draw it."""
     half = HALF_OF[figure.number]
     stale = False
@@ -95,7 +99,7 @@ def complete(figure: Figure, folder: Path, settings: Settings, jobs: int | None,
         if part.kept(folder):
             progress(part.steps)
             continue
-        study = part.play(jobs, progress)
+        study = part.play(crew, progress)
         if part.drawn:
             for picture in pictures(figure.name, folder):  # of other settings, from here on
                 picture.unlink(missing_ok=True)

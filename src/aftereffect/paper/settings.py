@@ -6,7 +6,7 @@ from pathlib import Path
 from aftereffect.checks import MOST_SLOTS, whole
 from aftereffect.errors import ParameterError
 from aftereffect.simulation.checkpoints import log_spaced
-from aftereffect.simulation.simulate import LARGEST_SEED, MOST_REPLICATIONS
+from aftereffect.simulation.plan import LARGEST_SEED, MOST_REPLICATIONS
 
 FIGURE_DECADES, FIGURE_CHECKPOINTS = 3, 50
 #: Growth with time is judged by the last two decades of the long runs, so both must begin at a checkpoint.

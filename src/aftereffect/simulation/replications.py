@@ -1,7 +1,10 @@
 """A task is data: which policy, in which environment, which replications. Running it gives arrays."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +12,7 @@ import numpy as np
 from aftereffect.environments import EngineName, Environment
 from aftereffect.kernels import Engine, Matrix, PolicyKernels, Slots, Vector
 from aftereffect.policies import Policy
+from aftereffect.provenance import made_by
 from aftereffect.simulation.driver import BATCH, Replay, batch, driver
 
 #: What turns kernels into a batch driver.
@@ -38,6 +42,15 @@ class Task:
     checkpoints: tuple[int, ...]
     seed: int
     replications: range
+
+    def only(self, replications: range) -> "Task":
+        """The same for some of the replications."""
+        return replace(self, replications=replications)
+
+    def batches(self) -> Iterator["Task"]:
+        """The same in pieces that one call of the driver takes."""
+        for first in range(0, len(self.replications), BATCH):
+            yield self.only(self.replications[first : first + BATCH])
 
 
 class Outcome(NamedTuple):
@@ -78,6 +91,56 @@ def ready(task: Task, build: Builder = machine_code, engine: Engine | None = Non
     chosen = engine or task.environment.engine(task.engine, task.horizon)
     params = task.policy.params(task.environment.arms, task.horizon)
     return Ready(build(task.policy.kernels(), chosen), chosen, params)
+
+
+class Shelf:
+    """Tasks made ready, the latest few, by the name of the study they belong to.
+
+    By name and not by what they hold: a name is of one run of `simulate`, so that code which a user edits in between is not
+    mistaken for what it was.
+    """
+
+    def __init__(self, size: int = 4) -> None:
+        self._size = size
+        self._lock = Lock()
+        self._made: dict[str, Future[Ready]] = {}
+
+    def ready(self, name: str, task: Task) -> Ready:
+        """As `ready`, but made once however many threads ask for it at a time: tables of rewards may be large."""
+        with self._lock:
+            first = name not in self._made
+            promise = self._made.setdefault(name, Future())
+            while len(self._made) > self._size:
+                del self._made[next(iter(self._made))]
+        if first:
+            try:
+                promise.set_result(ready(task))
+            except BaseException as error:
+                promise.set_exception(error)
+        return promise.result()
+
+
+class Performed(NamedTuple):
+    """What comes back from a worker: an outcome, the processor time it took, and which code played it."""
+
+    outcome: Outcome
+    seconds: float
+    made_by: str
+
+
+_shelf = Shelf()
+
+
+def perform(name: str, task: Task, shelf: Shelf = _shelf) -> Performed:
+    """Play any number of replications of the task of that name, in this thread of whatever process it is.
+
+    Parts of one task that follow each other in a process share what was compiled and tabulated for the first.
+    """
+    prepared = shelf.ready(name, task)
+    start = time.thread_time()
+    parts = [play(batch, prepared).outcome for batch in task.batches()]
+    outcome = Outcome(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+    return Performed(outcome, time.thread_time() - start, made_by())
 
 
 def run(task: Task, build: Builder = machine_code) -> Outcome:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypedDict
 import numpy as np
 
 from aftereffect.checks import whole
+from aftereffect.columns import aligned
 from aftereffect.environments import EngineName, Environment
 from aftereffect.errors import ParameterError, SpecError
 from aftereffect.kernels import Matrix, Slots, Vector
@@ -21,6 +22,9 @@ from aftereffect.spec import parse
 if TYPE_CHECKING:
     import matplotlib.axes
     import polars
+
+
+FINAL_HEADINGS = ("policy", "mean regret", "sem", "p95")
 
 
 class Summary(TypedDict):
@@ -45,6 +49,7 @@ class Summary(TypedDict):
 class PolicyRuns:
     """All replications of one policy.
 
+    ``seconds`` is the processor time they took, on all cores together, compiling left out.
     ``policy`` is None in a study read from a file whose label is not a spec string (a growth given as a callable).
     """
 
@@ -143,20 +148,23 @@ class Study:
 
     def __str__(self) -> str:
         """A table of the regret at the horizon."""
-        rows = [("policy", "mean regret", "sem", "p95")]
-        for runs in self.runs:
-            sem = "-" if runs.sem is None else f"{runs.sem[-1]:,.1f}"
-            rows.append((runs.label, f"{runs.mean[-1]:,.1f}", sem, f"{runs.p95[-1]:,.1f}"))
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            f"{row[0]:<{widths[0]}}  {'  '.join(f'{cell:>{width}}' for cell, width in zip(row[1:], widths[1:], strict=True))}"
-            for row in rows
-        ]
         title = (
             f"{self.environment}\nhorizon {self.horizon:,}, {self.replications:,} replications, "
             f"seed {self.seed}, {self.engine} engine"
         )
-        return "\n".join([title, "", *lines])
+        return f"{title}\n\n{aligned([FINAL_HEADINGS, *self.final_rows()])}"
+
+    def final_rows(self) -> list[tuple[str, ...]]:
+        """The regret of each policy at the horizon, as text under `FINAL_HEADINGS`."""
+        return [
+            (
+                runs.label,
+                f"{runs.mean[-1]:,.1f}",
+                "-" if runs.sem is None else f"{runs.sem[-1]:,.1f}",
+                f"{runs.p95[-1]:,.1f}",
+            )
+            for runs in self.runs
+        ]
 
     def summaries(self) -> list[Summary]:
         """Each policy's results in plain types, ready for JSON."""
@@ -211,7 +219,7 @@ class Study:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Study":
-        """Read a file that `save` wrote."""
+        """Read a file that `save` wrote, or a part of a sweep."""
         from aftereffect.simulation.tables import load
 
         return load(path)

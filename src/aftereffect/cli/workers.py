@@ -1,0 +1,31 @@
+"""Who does the work of a command: threads, or the workers of a Dask cluster."""
+
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from typing import Annotated, TypeAlias, TypedDict
+
+from cyclopts import Parameter
+
+from aftereffect.simulation.crew import check_jobs
+from aftereffect.simulation.dask_cluster import dask_cluster
+
+DaskAddress: TypeAlias = Annotated[str, Parameter(metavar="ADDRESS")]
+
+
+class Workers(TypedDict):
+    """As `simulate` and its kin take them."""
+
+    jobs: int | None
+    executor: Executor | None
+
+
+@contextmanager
+def workers(dask: str | None, jobs: int | None) -> Iterator[Workers]:
+    """The workers that the options ``--dask`` and ``--jobs`` ask for."""
+    check_jobs(jobs)
+    if dask is None:
+        yield Workers(jobs=jobs, executor=None)
+        return
+    with dask_cluster(dask, jobs) as cluster:
+        yield Workers(jobs=cluster.jobs, executor=cluster.executor)

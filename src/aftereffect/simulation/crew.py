@@ -1,0 +1,180 @@
+"""Work is handed out: tasks in pieces of a fitting size, a bounded number at a time, to threads or to any executor.
+
+A piece begins as one replication. From then on it is as long as what was measured before says: long enough that handing it
+out costs nothing, short enough that losing one, or waiting for the last one, does not hurt. Towards the end pieces shrink.
+"""
+
+import os
+import pickle
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import NamedTuple
+
+import numpy as np
+
+from aftereffect.checks import whole
+from aftereffect.errors import ParameterError, WorkerError
+from aftereffect.provenance import made_by
+from aftereffect.simulation.replications import Outcome, Performed, Shelf, Task, perform
+
+_MOST_THREADS, _MOST_WORKERS = 1_024, 1_000_000
+#: Seconds. A piece sent elsewhere must be worth the journey; one for a thread need only outlast the interpreter's lock.
+_LONGEST, _SHORTEST_ELSEWHERE, _SHORTEST_HERE = 1.0, 0.3, 0.02
+#: How much more than was measured so far is trusted to take as long.
+_TRUST = 16
+#: Pieces handed out per worker: one that it plays and one that waits, so that it never does.
+_IN_FLIGHT = 2
+
+
+class Crew(NamedTuple):
+    """Who does the work: how to hand out a piece, how many workers there are, the shortest piece worth handing out."""
+
+    submit: Callable[[str, Task], "Future[Performed]"]
+    workers: int
+    shortest: float
+
+
+class Done(NamedTuple):
+    """A whole task when all its pieces are back, with the processor time they took."""
+
+    task: Task
+    outcome: Outcome
+    seconds: float
+
+
+@contextmanager
+def hired(jobs: int | None = None, executor: Executor | None = None) -> Iterator[Crew]:
+    """As many threads as `jobs` says, or an executor with as many workers."""
+    workers = check_jobs(jobs, _MOST_THREADS if executor is None else _MOST_WORKERS)
+    if executor is not None:
+        if not callable(getattr(executor, "submit", None)):
+            raise ParameterError(f"executor must be a concurrent.futures.Executor, got {executor!r}")
+        yield Crew(lambda name, task: executor.submit(perform, name, task), workers, _SHORTEST_ELSEWHERE)
+        return
+    pool = ThreadPoolExecutor(workers)
+    shelf = Shelf()  # of its own, so that tables are not kept for longer than they are used
+    try:
+        yield Crew(lambda name, task: pool.submit(perform, name, task, shelf), workers, _SHORTEST_HERE)
+    finally:  # without waiting: after an interrupt, pieces under way end by themselves
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def check_jobs(jobs: int | None, most: int = _MOST_THREADS) -> int:
+    """How many workers there are; as many as cores if not given."""
+    return _cores() if jobs is None else whole("jobs", jobs, at_least=1, at_most=most)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def work(tasks: Iterable[Task], crew: Crew, progress: Callable[[Task, int, float], None] | None = None) -> Iterator[Done]:
+    """Have tasks played, and give each as soon as it is complete, which need not be in their order.
+
+    ``progress(task, replications, seconds)`` is called with what each piece finished and the processor time it took.
+    """
+    back: SimpleQueue[Future[Performed]] = SimpleQueue()
+    out: dict[Future[Performed], tuple[_Job, range]] = {}
+
+    def collect() -> Iterator[Done]:
+        future = back.get()
+        job, piece = out.pop(future)
+        performed = _result(future, job.task)
+        job.add(piece, performed)
+        if progress is not None:
+            progress(job.task, len(piece), performed.seconds)
+        if job.complete:
+            yield Done(job.task, job.outcome, job.seconds)
+
+    try:
+        for task in tasks:
+            job = _Job(task)
+            while not job.handed_out:
+                while len(out) >= _IN_FLIGHT * crew.workers:
+                    yield from collect()
+                piece = job.next_piece(crew)
+                future = _submitted(crew, job, piece)
+                out[future] = job, piece
+                future.add_done_callback(back.put)
+        while out:
+            yield from collect()
+    finally:
+        for future in out:
+            future.cancel()
+
+
+@dataclass
+class _Job:
+    """One task: how much of it is handed out, and what is back."""
+
+    task: Task
+    name: str = field(default_factory=lambda: secrets.token_hex(16))
+    _handed_out: int = 0
+    _back: int = 0
+    seconds: float = 0.0
+    outcome: Outcome = field(init=False)
+
+    def __post_init__(self) -> None:
+        count = len(self.task.replications)
+        curves = np.empty((count, len(self.task.checkpoints)))
+        self.outcome = Outcome(curves, np.empty((count, self.task.environment.arms)), np.empty(count, dtype=np.int64))
+
+    @property
+    def handed_out(self) -> bool:
+        return self._handed_out == len(self.task.replications)
+
+    @property
+    def complete(self) -> bool:
+        return self._back == len(self.task.replications)
+
+    def next_piece(self, crew: Crew) -> range:
+        """Which replications to hand out next."""
+        left = len(self.task.replications) - self._handed_out
+        count = 1
+        if self._back:
+            each = max(self.seconds / self._back, 1e-9)
+            fair = left / (_IN_FLIGHT * crew.workers)  # so that all end at about the same time
+            fitting = max(min(_LONGEST / each, fair), crew.shortest / each)
+            count = int(max(1, min(left, _TRUST * self._back, fitting)))
+        first = self._handed_out
+        self._handed_out += count
+        return range(first, first + count)
+
+    def add(self, piece: range, performed: Performed) -> None:
+        for whole_array, part in zip(self.outcome, performed.outcome, strict=True):
+            whole_array[piece.start : piece.stop] = part
+        self._back += len(piece)
+        self.seconds += performed.seconds
+
+
+def _submitted(crew: Crew, job: _Job, piece: range) -> "Future[Performed]":
+    try:
+        return crew.submit(job.name, job.task.only(job.task.replications[piece.start : piece.stop]))
+    except BrokenExecutor as error:
+        raise _lost(error) from error
+
+
+def _result(future: "Future[Performed]", task: Task) -> Performed:
+    """What a worker brought back, if it is what would have been played here."""
+    try:
+        performed = future.result()
+    except (CancelledError, BrokenExecutor) as error:
+        raise _lost(error) from error
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        if "pickle" not in str(error):
+            raise
+        raise WorkerError(
+            f"{task.policy} in {task.environment} cannot be sent to other processes ({error}): "
+            "define what it is made of in a module that they can import"
+        ) from error
+    if performed.made_by != made_by():
+        raise WorkerError(f"a worker runs {performed.made_by}, but here is {made_by()}: install the same everywhere")
+    return performed
+
+
+def _lost(error: BaseException) -> WorkerError:
+    return WorkerError(f"the executor gave up its work ({type(error).__name__}): its workers or their scheduler are gone")

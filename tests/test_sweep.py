@@ -1,0 +1,374 @@
+"""Sweeps: what a file means, what is refused, and that nothing is lost when one is killed."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import polars as pl
+import pytest
+
+import aftereffect as ae
+from aftereffect.cli import main
+from aftereffect.sweeps.places import places_in
+
+SMALL = """
+[grid]
+policy = ["ars-ucb(alpha={alpha})", "ucb1"]
+arms = [2, 3]
+spread = ["interval(3,5)", "geometric({gamma})"]
+horizon = [1e2, 200]
+replications = 4
+seed = [1, 2]
+
+[parameters]
+alpha = [1, 4]
+gamma = [0.5, 0.9]
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(text, name="sweep.toml"):
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def results_of(folder):
+    """All that a sweep left, without how long it took."""
+    return pl.read_parquet(folder / "*.parquet").drop("seconds").sort("policy", "environment", "horizon", "seed", "replication")
+
+
+def test_cells_are_all_combinations_and_only_of_parameters_that_are_named(file):
+    sweep = ae.Sweep.read(file(SMALL))
+    # policies: 2 + 1, spreads: 1 + 2, times arms, horizons, seeds
+    assert len(sweep) == 3 * 3 * 2 * 2 * 2
+    assert len({cell.name for cell in sweep.cells}) == len(sweep)
+    filled = {(cell.words["policy"], cell.words["spread"]) for cell in sweep.cells}
+    assert ("ars-ucb(alpha=4)", "geometric(0.5)") in filled
+    assert ("ucb1", "interval(3,5)") in filled
+    assert len(filled) == 9
+
+
+def test_a_parameter_named_twice_in_a_cell_has_one_value(file):
+    sweep = ae.Sweep.read(
+        file("""
+        [grid]
+        policy = "generalized-odaaf(d={d})"
+        means = [0.9, 0.1]
+        spread = "uniform-delay(0,{d})"
+        horizon = 1000
+        [parameters]
+        d = [3, 7]
+        """)
+    )
+    assert [(cell.words["policy"], cell.words["spread"]) for cell in sweep.cells] == [
+        ("generalized-odaaf(d=3)", "uniform-delay(0,3)"),
+        ("generalized-odaaf(d=7)", "uniform-delay(0,7)"),
+    ]
+
+
+def test_a_cell_is_the_study_that_simulate_would_play(file, tmp_path):
+    results = ae.Sweep.read(file(SMALL)).play(tmp_path / "out")
+    for cell, study in list(results)[::17]:
+        means = {2: [0.9, 0.1], 3: [0.9, 0.5, 0.1]}[cell.words["arms"]]
+        environment = ae.StochasticBandit(means, ae.parse(cell.words["spread"]))
+        alone = ae.simulate(cell.words["policy"], environment, cell.words["horizon"], 4, seed=cell.words["seed"])
+        assert str(study) == str(alone)
+        assert (study.runs[0].regret == alone.runs[0].regret).all()
+
+
+def test_fixed_rewards_are_read_beside_the_file(file, tmp_path):
+    (tmp_path / "clicks.csv").write_text("arm\n" + "\n".join("01120" * 20))
+    text = """
+        [grid]
+        policy = ["ars-exp3", "exp3"]
+        rewards = ["clicks.csv", "drawn-arm([0.5,0.3,0.2], seed={s})"]
+        delays = ["immediate", "hold-back(2)"]
+        horizon = 100
+        replications = 2
+        [parameters]
+        s = [1, 2]
+        """
+    results = ae.Sweep.read(file(text)).play(tmp_path / "out")
+    assert len(results) == 2 * 3 * 2
+    assert results.to_polars()["arms"].to_list() == [3] * 12
+
+
+def test_parts_are_a_data_set_of_studies(file, tmp_path):
+    results = ae.Sweep.read(file(SMALL)).play(tmp_path / "out")
+    frame = results_of(tmp_path / "out")
+    assert frame.height == 4 * len(results)
+    table = results.to_polars()
+    assert table.height == len(results)
+    assert table.columns[:6] == ["alpha", "gamma", "policy", "arms", "spread", "horizon"]
+    row = table.row(5, named=True)
+    study = ae.Study.load(tmp_path / "out" / row["part"])
+    assert study.runs[0].final.mean() == row["regret_mean"]
+
+
+def test_what_is_there_is_not_played_again(file, tmp_path):
+    source, out = file(SMALL), tmp_path / "out"
+    first = ae.Sweep.read(source).play(out)
+    times = {path.name: path.stat().st_mtime_ns for path in out.glob("*.parquet")}
+    names = sorted(times)
+    (out / names[0]).unlink()
+    (out / names[1]).write_bytes(b"cut short")
+    (out / ".draft-0123456789abcdef.parquet").write_bytes(b"half writ")
+    again = ae.Sweep.read(source).play(out)
+    assert (first.found, again.found) == (0, len(first) - 2)
+    changed = {path.name for path in out.glob("*.parquet") if path.stat().st_mtime_ns != times[path.name]}
+    assert changed == set(names[:2])
+    assert not list(out.glob(".draft-*"))
+
+
+def test_a_larger_grid_keeps_the_cells_of_the_smaller(file, tmp_path):
+    out = tmp_path / "out"
+    few = ae.Sweep.read(file(SMALL)).play(out)
+    more = ae.Sweep.read(file(SMALL.replace("seed = [1, 2]", "seed = [3, 2, 1]"))).play(out)
+    assert more.found == len(few)
+    assert len(more) == len(few) * 3 // 2
+
+
+def test_other_code_is_played_again(file, tmp_path, monkeypatch):
+    source, out = file(SMALL), tmp_path / "out"
+    ae.Sweep.read(source).play(out)
+    monkeypatch.setattr("aftereffect.simulation.plan.made_by", lambda: "aftereffect of tomorrow")
+    assert ae.Sweep.read(source).play(out).found == 0
+
+
+def test_one_process_at_a_time(file, tmp_path):
+    sweep = ae.Sweep.read(file(SMALL))
+
+    def second(stage):
+        with pytest.raises(ae.OutputError, match="another process is at work there"):
+            sweep.play(tmp_path / "out")
+
+    sweep.play(tmp_path / "out", progress=second)
+
+
+def test_progress_counts_cells_and_guesses_the_end(file, tmp_path):
+    stages = []
+    sweep = ae.Sweep.read(file(SMALL))
+    sweep.play(tmp_path / "out", progress=stages.append)
+    complete = [stage.complete for stage in stages]
+    assert complete == sorted(complete)
+    assert (complete[0], complete[-1]) == (0, len(sweep))
+    assert stages[0].seconds_left is None
+    assert stages[-1].seconds_left == 0
+    assert all(stage.seconds_left > 0 for stage in stages[1:] if stage.complete < len(sweep) - 8)
+
+
+TWO_HUNDRED = """
+[grid]
+policy = ["ars-ucb", "ucb1"]
+means = [[0.9, 0.5, 0.1], [0.6, 0.4]]
+spread = "uniform-delay(2,9)"
+horizon = [200, 300, 400, 500, 600]
+seed = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+replications = 30
+"""
+
+
+def test_killed_ten_times_it_ends_as_if_it_had_not_been(file, tmp_path):
+    source, out = file(TWO_HUNDRED), tmp_path / "out"
+    whole = ae.Sweep.read(source).play(tmp_path / "whole")
+    assert len(whole) == 200
+    moments = random.Random(7)
+    command = [sys.executable, "-m", "aftereffect", "sweep", str(source), "--out", str(out), "--format", "csv"]
+    reached = []
+    for _ in range(10):
+        wanted = (reached[-1] if reached else 0) + moments.randint(1, 15)
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            while len(list(out.glob("*.parquet"))) < wanted:
+                assert process.poll() is None
+                time.sleep(0.001)
+            time.sleep(moments.uniform(0, 0.01))
+            process.send_signal(signal.SIGKILL)
+        reached.append(len(list(out.glob("*.parquet"))))
+    assert process.returncode == -signal.SIGKILL
+    assert reached[-1] < 200
+    finished = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert f"200 cells in {out}, {reached[-1]} of them from before" in finished.stderr
+    assert {path.name for path in out.glob("*.parquet")} == {cell.path(out).name for cell in whole.cells}
+    assert results_of(out).equals(results_of(tmp_path / "whole"))
+    assert [path.name for path in out.iterdir() if path.name.startswith(".")] == [".lock"]
+
+
+@pytest.mark.parametrize("form", ["table", "json", "csv"])
+def test_command_line(file, tmp_path, capsys, monkeypatch, form):
+    monkeypatch.chdir(tmp_path)
+    source = file(SMALL, "small.toml")
+    assert main(["sweep", "small.toml", "--format", form]) == 0
+    printed = capsys.readouterr()
+    assert "72 cells in small, 0 of them from before" in printed.err
+    if form == "json":
+        cells = json.loads(printed.out)
+        assert len(cells) == 72
+        assert cells[0]["parameters"] == {"alpha": 1}
+        assert cells[0]["checkpoints"][-1] == cells[0]["horizon"] == 100
+    else:
+        lines = printed.out.splitlines()
+        assert len(lines) == 73
+        assert lines[0].startswith("policy" if form == "table" else "alpha,gamma,policy")
+    assert main(["sweep", str(source), "--format", form]) == 0
+    again = capsys.readouterr()
+    assert again.out == printed.out
+    assert "72 of them from before" in again.err
+
+
+def refused(capsys, path):
+    assert main(["sweep", str(path)]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert all(line.startswith(f"aftereffect: {path}") for line in lines)
+    return [line.removeprefix(f"aftereffect: {path}") for line in lines]
+
+
+def test_every_problem_of_the_file_is_told_with_its_line(file, capsys, tmp_path):
+    path = file("""[grid]
+policy = ["ars-ucb(alpha={alfa})", 3]
+means = [[0.9, 0.8], [0.5], 7]
+horizon = [1e5, "many", 0, true]
+sed = 1
+seed = []
+best = 0.5
+rewards = "drawn-arm([0.5,0.5])"
+engine = "roundwize"
+
+[parameters]
+alpha = [1, [2]]
+beta = []
+
+[more]
+x = 1
+""")
+    assert refused(capsys, path) == [
+        ":2: grid.policy[1]: expected text, in quotes, got 3",
+        ":2: grid.policy[0]: unknown parameter {alfa}: did you mean 'alpha'?",
+        ":3: grid.means[1]: means must hold at least two arms, got 1",
+        ":3: grid.means[2]: means must be a list, got 7",
+        ":4: grid.horizon[1]: horizon must be a whole number from 1 to 9,007,199,254,740,992, got 'many'",
+        ":4: grid.horizon[2]: horizon must be a whole number from 1 to 9,007,199,254,740,992, got 0",
+        ":4: grid.horizon[3]: horizon must be a whole number from 1 to 9,007,199,254,740,992, got True",
+        ":5: grid.sed: unknown key: did you mean 'seed'?",
+        ":6: grid.seed: holds nothing: give a value, or a list of at least one",
+        ":7: grid.best: only together with arms",
+        ":8: grid.rewards: not together with means",
+        ":9: grid.engine: unknown engine 'roundwize': did you mean 'roundwise'?",
+        ":12: parameters.alpha[1]: expected a number, text, true or false, got [2]",
+        ":12: parameters.alpha: no text in the grid names it: write {alpha} where it belongs",
+        ":13: parameters.beta: holds nothing: give a value, or a list of at least one",
+        ":13: parameters.beta: no text in the grid names it: write {beta} where it belongs",
+        ":15: more: unknown table: known: grid, parameters",
+    ]
+    assert not (tmp_path / "sweep").exists()
+
+
+def test_every_problem_of_the_cells_is_told_with_its_line(file, capsys):
+    path = file("""[grid]
+policy = [
+    "ars-ucb(alpha={alpha})",
+    "arsucb",
+    "ucb1",
+    "clw",
+    "ucb1",
+    "ars-ucb(alpha=4)",
+]
+means = [[0.9, 0.8, 0.7], [0.5, 0.3]]
+spread = [
+    "interval(30,40)",
+    "power-law(2)",
+    "per-arm([immediate, immediate])",
+]
+horizon = [1e5, 2, 100_000]
+
+[parameters]
+alpha = [1, 4, -4]
+""")
+    assert refused(capsys, path) == [
+        ":3: grid.policy[0]: ars-ucb: alpha must be a number above 0, got -4",
+        ":4: grid.policy[1]: unknown policy 'arsucb': did you mean 'ars-ucb'?",
+        ":6: grid.policy[3]: clw must be told d, but here it is infinite: give a number (with spread 'power-law(2)')",
+        ":7: grid.policy[4]: gives the same cell as grid.policy[2]; each must be there once",
+        ":8: grid.policy[5]: gives the same cell as grid.policy[0]; each must be there once",
+        ":14: grid.spread[2]: per-arm needs a spread for each of the 3 arms, got 2",
+        ":16: grid.horizon[1]: horizon must be at least the number of arms, 3",
+        ":16: grid.horizon[2]: gives the same cell as grid.horizon[0]; each must be there once",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "[grid]\nmeans = [.9, .8]",
+            ":2: not TOML: Invalid value (at line 2, column 10), numbers begin with a digit, such as 0.9",
+        ),
+        ("[grid]\npolicy = [", ": not TOML: Invalid value (at end of document)"),
+        ("grid = 3", ":1: grid: expected a table, [grid], got 3"),
+        ("", ":1: grid: the table [grid] is missing"),
+        (
+            '[grid]\npolicy = "ucb1"\narms = 2\nhorizon = 9\nseed = [' + "1," * 1_000_001 + "]",
+            ":1: grid: a sweep has at most 1,000,000 cells, but this could have 1,000,001",
+        ),
+    ],
+)
+def test_a_file_that_is_no_sweep(file, capsys, text, problem):
+    assert problem in refused(capsys, file(text))
+
+
+def test_a_grid_must_say_what_is_played(file, capsys):
+    assert refused(capsys, file("[grid]")) == [
+        ":1: grid: policy is missing",
+        ":1: grid: horizon is missing",
+        ":1: grid: means or arms or rewards is missing",
+    ]
+
+
+@pytest.mark.parametrize("name", ["none.toml", "."])
+def test_a_file_that_cannot_be_read(tmp_path, capsys, name):
+    assert main(["sweep", str(tmp_path / name)]) == 2
+    assert capsys.readouterr().err.startswith("aftereffect: cannot read")
+
+
+def test_places_survive_whatever_toml_allows():
+    text = """# not = here
+a.b = 1
+[grid]   # a comment with ] in it
+policy = [ "x [1,2] # no", # ] "
+  'y = "', \"\"\"several
+"lines\"\"\", '''and
+more''',
+  "z", ]
+means = [[0.9, 8e-1], [
+ 0.5, 0.4]]
+t = {a = 1, b = [2, 3]}
+"quoted key" = 3
+[[many]]
+x = 1979-05-27 07:32:00
+"""
+    places = places_in(text)
+    wanted = {
+        ("a", "b"): 2,
+        ("grid",): 3,
+        ("grid", "policy"): 4,
+        ("grid", "policy", 0): 4,
+        ("grid", "policy", 1): 5,
+        ("grid", "policy", 2): 5,
+        ("grid", "policy", 3): 6,
+        ("grid", "policy", 4): 8,
+        ("grid", "means", 0, 1): 9,
+        ("grid", "means", 1): 9,
+        ("grid", "means", 1, 1): 10,
+        ("grid", "t", "b", 1): 11,
+        ("grid", "quoted key"): 12,
+        ("many",): 13,
+        ("many", "x"): 14,
+    }
+    assert {path: places[path] for path in wanted} == wanted
+    assert ("grid", "policy", 5) not in places
