@@ -313,8 +313,8 @@ alpha = [1, 4, -4]
         ("grid = 3", ":1: grid: expected a table, [grid], got 3"),
         ("", ":1: grid: the table [grid] is missing"),
         (
-            '[grid]\npolicy = "ucb1"\narms = 2\nhorizon = 9\nseed = [' + "1," * 1_000_001 + "]",
-            ":1: grid: a sweep has at most 1,000,000 cells, but this could have 1,000,001",
+            f'[grid]\npolicy = "ucb1"\narms = 2\nhorizon = {list(range(1, 1001))}\nseed = {list(range(1001))}',
+            ":1: grid: a sweep has at most 1,000,000 cells, but this could have 1,001,000",
         ),
     ],
 )

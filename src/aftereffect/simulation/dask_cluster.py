@@ -59,7 +59,9 @@ def dask_cluster(address: str, jobs: int | None = None) -> Iterator[Cluster]:
 def _client(distributed: Any, address: str, jobs: int | None) -> Iterator[Any]:
     if address == LOCAL:
         with (
-            distributed.LocalCluster(n_workers=check_jobs(jobs), threads_per_worker=1, dashboard_address=None) as cluster,
+            distributed.LocalCluster(
+                n_workers=check_jobs(jobs), threads_per_worker=1, dashboard_address="127.0.0.1:0"
+            ) as cluster,
             distributed.Client(cluster, set_as_default=False) as client,
         ):
             yield client
