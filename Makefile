@@ -2,13 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: paper test bench lint clean help
+.PHONY: paper test bench bench-field lint clean help
 
 help:
-	@echo "make paper    reproduce the paper into paper/: figures, and a report on its claims"
-	@echo "make test     lint, types, layers, tests, doctests"
-	@echo "make bench    measure the engines, side by side with their rivals"
-	@echo "make clean    remove what these made"
+	@echo "make paper        reproduce the paper into paper/: figures, and a report on its claims"
+	@echo "make test         lint, types, layers, tests, doctests"
+	@echo "make bench        measure the engines, side by side with their rivals"
+	@echo "make bench-field  measure other libraries and hand-written loops at the same work, and put the table into README.md"
+	@echo "make clean        remove what these made"
 
 paper: .venv/installed-paper
 	$(BIN)/aftereffect paper --out paper
@@ -25,6 +26,9 @@ lint: .venv/installed-dev
 bench: .venv/installed-plot
 	$(BIN)/python benchmarks/engine.py
 
+bench-field: .venv/installed-plot
+	$(BIN)/python benchmarks/field.py --write README.md
+
 # The constraints pin what is installed, and through the environment also what builds it.
 .venv/installed-%: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -32,4 +36,4 @@ bench: .venv/installed-plot
 	touch $@
 
 clean:
-	rm -rf .venv paper paper-quick build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-field paper paper-quick build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

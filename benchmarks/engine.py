@@ -13,6 +13,7 @@ import numpy as np
 
 import aftereffect as ae
 from aftereffect.environments import EngineName
+from contestants.numba_loop import hand_written_ucb1
 
 MEANS = tuple(arm / 10 for arm in range(9, 0, -1))
 SPREADS = (ae.Interval(30, 40), ae.LinearRise(100), ae.Geometric(0.9), ae.UniformDelay(10, 30))
@@ -28,27 +29,6 @@ def bare_loop(rng, slots):
     for _ in range(slots):
         total += rng.random()
     return total
-
-
-@numba.njit(nogil=True)
-def hand_written_ucb1(rng, means, horizon):
-    """UCB1 on a Bernoulli bandit as one would write it by hand, returning its pseudo-regret."""
-    arms = len(means)
-    plays, collected, best, regret = np.zeros(arms), np.zeros(arms), means.max(), 0.0
-    for t in range(horizon):
-        if t < arms:
-            chosen = t
-        else:
-            chosen, highest, log_t = 0, -1.0, math.log(t)
-            for arm in range(arms):
-                index = collected[arm] / plays[arm] + math.sqrt(2.0 * log_t / plays[arm])
-                if index > highest:
-                    chosen, highest = arm, index
-        if rng.random() < means[chosen]:
-            collected[chosen] += 1.0
-        plays[chosen] += 1.0
-        regret += best - means[chosen]
-    return regret
 
 
 def shortest(work: Callable[[], object], repeats: int = 5) -> float:

@@ -1,0 +1,50 @@
+"""An environment of its own for each contestant that has pins, made once and kept while the pins stay the same."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+BENCHMARKS = Path(__file__).parent.parent
+PINS = BENCHMARKS / "contestants" / "pins"
+FOLDER = BENCHMARKS.parent / ".venv-field"
+LONGEST_REASON = 160
+
+
+class LeftOut(Exception):  # noqa: N818 it is no error of ours
+    """Why a contestant cannot take part, in one line."""
+
+
+def python_of(contestant: str) -> str:
+    """The Python that can import what the contestant needs, with its pins installed first if they are not yet."""
+    pins = PINS / f"{contestant}.txt"
+    if not pins.exists():
+        return sys.executable
+    environment = FOLDER / contestant
+    python, installed = str(environment / "bin" / "python"), environment / "installed"
+    if not installed.exists() or installed.read_text() != pins.read_text():
+        run_or_leave_out([sys.executable, "-m", "venv", "--clear", str(environment)], "no environment")
+        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement", str(pins)]
+        run_or_leave_out(pip, "cannot be installed")
+        installed.write_text(pins.read_text())
+    return python
+
+
+def run_or_leave_out(command: list[str], trouble: str, seconds: float | None = None) -> str:
+    """What a command printed, or why it did not get there."""
+    try:
+        done = subprocess.run(command, cwd=BENCHMARKS, capture_output=True, text=True, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        raise LeftOut(f"{trouble}: not done after {seconds:.0f} seconds") from None
+    if done.returncode != 0:
+        sys.stderr.write(done.stderr)
+        raise LeftOut(f"{trouble}: {complaint(done.stderr) or f'exit status {done.returncode}'}")
+    return done.stdout
+
+
+def complaint(text: str) -> str:
+    """The last error, or else the last line, without paths and addresses: those are this machine's business."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR")]  # pip has more to say after its errors
+    last = (errors or lines or [""])[-1]
+    return re.sub(r"\S*[/\\]\S*|host=\S+", "...", last)[:LONGEST_REASON]

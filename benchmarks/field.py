@@ -1,0 +1,147 @@
+"""The same work done by aftereffect, by other libraries and by hand: ``make bench-field``.
+
+Prints a table of slots per CPU second; ``--write FILE`` also puts it between two markers in that file. Contestants that did
+other work, by their regret, are marked, and those that cannot take part are listed with the reason.
+"""
+
+import argparse
+import json
+import math
+import os
+import platform
+import sys
+import textwrap
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from aftereffect.outputs import writable
+from contestants.environments import LeftOut, python_of, run_or_leave_out
+from contestants.protocol import Outcome, Work
+from tables import between, markdown, rewrite, rounded
+
+BEGIN, END = "<!-- field: written by make bench-field -->", "<!-- /field -->"
+
+MEANS = tuple(arm / 10 for arm in range(9, 0, -1))
+AT_ONCE = Work(MEANS, horizon=10_000, replications=1, seed=1)
+LATE = replace(AT_ONCE, lags=(30, 40))
+IN_ROUNDS = replace(LATE, policy="ars-ucb", horizon=10_000_000, replications=2_000)
+#: By how many standard errors of their difference two mean regrets of the same work may differ.
+TOLERANCE = 5
+PATIENCE_SECONDS = 900
+
+HEAD = ("", "version", "UCB1, no delay", "aftereffect is", "regret", "naive UCB1, late", "aftereffect is", "regret")
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """Who plays, and how many replications take some seconds."""
+
+    title: str
+    module: str
+    replications: int
+
+
+OURSELVES = Contestant("aftereffect", "aftereffect", 1_500)
+RIVALS = (
+    Contestant("compiled loop, tuned", "numba_tuned", 1_500),
+    Contestant("compiled loop, as one writes it", "numba_loop", 1_500),
+    Contestant("array loop, all replications at once", "numpy_loop", 1_500),
+    Contestant("plain loop", "python_loop", 100),
+    Contestant("river", "river", 20),
+    Contestant("SMPyBandits", "smpybandits", 12),
+    Contestant("MABWiser", "mabwiser", 8),
+)
+
+
+def outcome(contestant: Contestant, work: Work) -> Outcome:
+    """What the contestant makes of the work, in a process of its own."""
+    command = [python_of(contestant.module), "-m", f"contestants.{contestant.module}", json.dumps(asdict(work))]
+    printed = run_or_leave_out(command, "stopped", PATIENCE_SECONDS)
+    return Outcome(**json.loads(printed.splitlines()[-1]))  # what libraries print of their own accord comes before
+
+
+def both_works(contestant: Contestant) -> list[Outcome]:
+    """Without delay, and late."""
+    print(f"{contestant.title} ...", file=sys.stderr, flush=True)
+    return [outcome(contestant, replace(work, replications=contestant.replications)) for work in (AT_ONCE, LATE)]
+
+
+def same_work(ours: Outcome, theirs: Outcome) -> bool:
+    """Whether the mean regrets differ by no more than chance."""
+    return abs(theirs.regret - ours.regret) <= TOLERANCE * math.hypot(theirs.standard_error, ours.standard_error)
+
+
+def row(contestant: Contestant, ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> list[str]:
+    """A contestant's line of the table."""
+    cells = [contestant.title, theirs[0].version]
+    for our, their in zip(ours, theirs, strict=True):
+        ratio = our.slots_per_cpu_second / their.slots_per_cpu_second
+        mark = "" if same_work(our, their) else ", **other work**"
+        cells += [
+            rounded(their.slots_per_cpu_second, 3),
+            "" if our is their else f"{rounded(ratio, 2)}x",
+            f"{their.regret:,.0f} ± {their.standard_error:,.1f}{mark}",
+        ]
+    return cells
+
+
+def table(ours: Sequence[Outcome]) -> str:
+    """Everybody's line, and why some could not take part."""
+    lines, reasons = [HEAD, row(OURSELVES, ours, ours)], []
+    for rival in RIVALS:
+        try:
+            lines.append(row(rival, ours, both_works(rival)))
+        except LeftOut as reason:
+            lines.append([rival.title, "left out", *[""] * 6])
+            reasons.append(f"{rival.title} is left out: {reason}")
+    return "\n\n".join([markdown(lines), *reasons])
+
+
+def report() -> str:
+    """All that goes between the markers."""
+    compared = table(both_works(OURSELVES))
+    print("aftereffect in rounds ...", file=sys.stderr, flush=True)
+    in_rounds = outcome(OURSELVES, IN_ROUNDS)
+    first, end = LATE.lags
+    caption = f"""
+        Slots per CPU second on {machine()}, how many times as fast aftereffect is, and the mean regret with its standard error;
+        {len(MEANS)} Bernoulli arms of mean {MEANS[0]} to {MEANS[-1]}, T = {AT_ONCE.horizon:,}. "Late" spreads every reward
+        evenly over the lags {first} to {end - 1}, and what lands in a slot is credited to the arm just played. Regrets more
+        than {TOLERANCE} standard errors apart are marked as other work. Beyond the table: ARS-UCB at
+        T = {IN_ROUNDS.horizon:,}, just as late, gets through {rounded(in_rounds.slots_per_cpu_second / 1e6, 2)} million slots
+        per CPU second, since it does not play them one by one."""
+    return f"{compared}\n\n{textwrap.fill(' '.join(caption.split()), width=126)}"
+
+
+def machine() -> str:
+    """Processor and Python, without a name."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"one of {os.cpu_count()} cores, {models[0] if models else platform.machine()}, Python {platform.python_version()}"
+
+
+def main() -> int:
+    """Measure, print, and write where asked to; the exit status."""
+    parser = argparse.ArgumentParser(description="aftereffect against the field, in slots per CPU second")
+    parser.add_argument("--write", type=Path, metavar="FILE", help=f"replace what stands there between {BEGIN} and {END}")
+    target = parser.parse_args().write
+    if target is not None:
+        try:
+            between(writable(target, (".md",)).read_text(encoding="utf-8"), BEGIN, END)
+        except (OSError, ValueError) as problem:
+            parser.error(f"cannot write the table into {target}: {problem}")  # exits with 2, before anything is measured
+    try:
+        measured = report()
+    except LeftOut as reason:
+        print(f"aftereffect itself {reason}", file=sys.stderr)
+        return 1
+    if target is not None:
+        rewrite(target, BEGIN, END, measured)
+    print(measured)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
