@@ -21,7 +21,7 @@ from aftereffect.spreads import Delaying, HoldBack, Immediate, Spreading
 class AdversarialWorld(NamedTuple):
     """What the kernels of an adversarial bandit read; `best` is the arm that brings most over the whole horizon."""
 
-    ledger: Ledger
+    source: Ledger
     best: int
     rows: Slots
     laws: Matrix
@@ -109,10 +109,9 @@ def _book(rewards: Schedule, horizon: int) -> Book:
 def regret_by(pulls: Pulls) -> Lose:
     """What the best arm brings more than the one played."""
     many: Any = pulls.many  # nothing is drawn, so there is no generator to give
-    source = pulls.source
 
     def regret(world: AdversarialWorld, t: int, arm: int, slots: int) -> float:
-        lost: float = many(source(world), world.best, t, slots, None) - many(source(world), arm, t, slots, None)
+        lost: float = many(world.source, world.best, t, slots, None) - many(world.source, arm, t, slots, None)
         return lost
 
     return regret

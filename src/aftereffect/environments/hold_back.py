@@ -42,7 +42,7 @@ def _law(delays: HoldBack, arms: int) -> tuple[Slots, Matrix]:
 @cache
 def holding_back(pulls: Pulls) -> Step:
     """The literal way."""
-    one, source, whose = pulls.one, pulls.source, pulls.whose
+    one, whose = pulls.one, pulls.whose
 
     def step(memory: Memory, world: World, slot: int, arm: int, begins: bool, rng: np.random.Generator) -> float:
         if memory[LAST, LAST_ARM] != arm + 1 or (begins and world.laws[0, RESET] == 1.0):
@@ -50,7 +50,7 @@ def holding_back(pulls: Pulls) -> Step:
             memory[LAST, LAST_RUN] = 0.0
         held = arm == world.best and memory[LAST, LAST_RUN] >= world.laws[0, BEFORE]
         memory[LAST, LAST_RUN] += 1.0
-        reward = one(source(world), whose(world, arm), slot, rng)
+        reward = one(world.source, whose(world, arm), slot, rng)
         waits = int(world.laws[0, WAIT]) if held else 1
         memory[ARRIVALS, (slot + waits) % memory.shape[1]] += reward
         memory[LAST, 0] = reward
@@ -62,7 +62,7 @@ def holding_back(pulls: Pulls) -> Step:
 @cache
 def held_back(pulls: Pulls) -> Collect:
     """The fast way."""
-    one, many, source_of, whose_of = pulls.one, pulls.many, pulls.source, pulls.whose
+    one, many, whose_of = pulls.one, pulls.many, pulls.whose
 
     def still_held(source: Source, best: Whose, first: int, end: int, now: int, waits: int, rng: np.random.Generator) -> float:
         """What the held pulls from `first` on and before `end` bring from slot `now` on."""
@@ -71,7 +71,7 @@ def held_back(pulls: Pulls) -> Collect:
 
     def pending(memory: Memory, world: World, arm: int, held: int, end: int, now: int, rng: np.random.Generator) -> float:
         """What comes from slot `now` on, if the round's pulls from `held` on and before `end` are held back."""
-        source, best, waits = source_of(world), whose_of(world, world.best), int(world.laws[0, WAIT])
+        source, best, waits = world.source, whose_of(world, world.best), int(world.laws[0, WAIT])
         total = one(source, whose_of(world, arm), now - 1, rng) if now <= held else 0.0
         total += still_held(source, best, int(memory[0, HELD_FIRST]), int(memory[0, HELD_END]), now, waits, rng)
         return total + still_held(source, best, held, end, now, waits, rng)
@@ -92,6 +92,6 @@ def held_back(pulls: Pulls) -> Collect:
                 memory[0, HELD_FIRST] = held
             memory[0, HELD_END] = end
         memory[0, PENDING] = after
-        return max(many(source_of(world), whose_of(world, arm), start, window, rng) + before - after, 0.0)
+        return max(many(world.source, whose_of(world, arm), start, window, rng) + before - after, 0.0)
 
     return collect

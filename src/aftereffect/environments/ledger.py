@@ -96,17 +96,11 @@ def summed(one: OnePull) -> Callable[[Any, int, int, int, np.random.Generator], 
     return many
 
 
-def source_of(world: Any) -> Ledger:
-    """The ledger of an adversarial world."""
-    ledger: Ledger = world.ledger
-    return ledger
-
-
 def same_arm(world: Any, arm: int) -> int:
     """What identifies an arm whose rewards are read."""
     return arm
 
 
 KERNELS: dict[type[Ledger], Pulls] = {
-    kind: Pulls(one, summed(one), source_of, same_arm, -1) for kind, one in ((PayingArms, paying_one), (Table, table_one))
+    kind: Pulls(one, summed(one), same_arm, -1) for kind, one in ((PayingArms, paying_one), (Table, table_one))
 }

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from aftereffect.environments.world import StochasticWorld
-from aftereffect.kernels import Vector, World
+from aftereffect.kernels import World
 from aftereffect.rewards import RewardKernels
 
-#: The arrays of a world that rewards come from, and a mean or an arm.
+#: The part of a world that rewards come from, and a mean or an arm.
 Source: TypeAlias = Any
 Whose: TypeAlias = Any
 OnePull: TypeAlias = Callable[[Source, Whose, int, np.random.Generator], float]
@@ -26,21 +26,15 @@ class Pulls(NamedTuple):
     """How rewards are had.
 
     ``one(source, whose, slot, rng)`` is the reward of one pull, ``many(source, whose, first, n, rng)`` the sum of n from slot
-    `first` on. ``source(world)`` and ``whose(world, arm)`` are what they are asked with; with `nobody`, for arms that rest,
+    `first` on. ``world.source`` and ``whose(world, arm)`` are what they are asked with; with `nobody`, for arms that rest,
     both give 0. Where rewards are drawn, and are 0 or 1, ``eight(source, whose, rng)`` draws eight at once, as bits.
     """
 
     one: OnePull
     many: ManyPulls
-    source: Callable[[World], Source]
     whose: Callable[[World, int], Whose]
     nobody: Whose
     eight: EightPulls | None = None
-
-
-def law_of(world: StochasticWorld) -> Vector:
-    """What a law reads."""
-    return world.reward
 
 
 def mean_of(world: StochasticWorld, arm: int) -> float:
@@ -51,5 +45,5 @@ def mean_of(world: StochasticWorld, arm: int) -> float:
 
 @cache
 def drawn(reward: RewardKernels) -> Pulls:
-    """Independent rewards of one law."""
-    return Pulls(reward.one, reward.many, law_of, mean_of, 0.0, reward.eight)
+    """Independent rewards of one law; the source is what the law reads."""
+    return Pulls(reward.one, reward.many, mean_of, 0.0, reward.eight)

@@ -101,10 +101,10 @@ def landed(groups: tuple[Group[Land], ...]) -> Land:
 @cache
 def slot_step(pulls: Pulls, land: Land) -> Step:
     """One slot, where spreads do not look at who plays what."""
-    one, source, whose = pulls.one, pulls.source, pulls.whose
+    one, whose = pulls.one, pulls.whose
 
     def step(memory: Memory, world: World, slot: int, arm: int, begins: bool, rng: np.random.Generator) -> float:
-        reward = one(source(world), whose(world, arm), slot, rng)
+        reward = one(world.source, whose(world, arm), slot, rng)
         land(memory, world.laws, world.rows[arm], slot, reward, rng)
         memory[LAST, 0] = reward
         return arrived(memory, slot)

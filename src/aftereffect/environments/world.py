@@ -21,7 +21,7 @@ class StochasticWorld(NamedTuple):
 
     means: Vector
     gaps: Vector
-    reward: Vector
+    source: Vector
     rows: Slots
     laws: Matrix
 

@@ -28,7 +28,7 @@ import numpy as np
 from numba.extending import register_jitable
 
 from aftereffect.errors import ParameterError
-from aftereffect.kernels import Engine, PolicyKernels
+from aftereffect.kernels import Engine, PolicyKernels, WorldKernels
 from aftereffect.provenance import sources_digest
 from aftereffect.simulation.driver import BATCH, Replay, batch, driver
 
@@ -38,31 +38,43 @@ _drivers: dict[tuple[str, Any], Replay] = {}
 _config: Any = numba.config  # filled at run time, so unknown to type checkers
 _types: Any = numba.types
 _typeof: Any = numba.typeof
+_jit: Any = numba.njit
 
 
 def compiled(policy: PolicyKernels, engine: Engine) -> Replay:
     """The batch driver for these kernels, as machine code that releases the interpreter's lock."""
     world = _typeof(engine.world)
     with _lock:  # numba's cache folder is a global, and two threads asking for the same driver should compile it once
-        clones = _Clones()
-        replay = clones.clone(batch(driver(policy, engine.kernels)))
-        key = (replay.__qualname__, world)
+        clones = _Clones(policy, engine.kernels)
+        key = (clones.replay.__qualname__, world)
         if key not in _drivers:
-            _drivers[key] = _compiled(replay, world, clones)
+            try:
+                _drivers[key] = _compiled(clones, world, counting=False)
+            except numba.core.errors.NumbaError:  # a kernel makes arrays of its own
+                _drivers[key] = _compiled(_Clones(policy, engine.kernels), world, counting=True)
         return _drivers[key]
 
 
-def _compiled(replay: FunctionType, world: Any, clones: "_Clones") -> Replay:
+def _compiled(clones: "_Clones", world: Any, *, counting: bool) -> Replay:
+    """Compile a driver: one function for a whole run, and one around it for a batch.
+
+    Within a run nothing is allocated, so who holds which array need not be counted: that took half the time of rounds of one
+    slot. The function around it counts, as it is given Python's objects.
+    """
     for function in clones.made:
-        if function is not replay:  # inlined, as calls count references: half the time of a round of one slot
+        if function not in (clones.play, clones.replay):
             register_jitable(forceinline=True)(function)
-    folder = _cache_folder(replay.__qualname__, clones.sources) if clones.readable else None
+    (cell,) = (cell for cell in clones.replay.__closure__ or () if cell.cell_contents is clones.play)
+    cell.cell_contents = _jit(_nrt=counting, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(clones.play)
+    folder = _cache_folder(clones.replay.__qualname__, clones.sources) if clones.readable else None
     before = _config.CACHE_DIR
     _config.CACHE_DIR = str(folder or before)
     try:
-        fast: Replay = numba.njit(_signature(world), cache=folder is not None, nogil=True)(replay)
+        fast: Replay = _jit(_signature(world), cache=folder is not None, nogil=True)(clones.replay)
         return fast
     except numba.core.errors.NumbaError as error:
+        if not counting:
+            raise
         raise ParameterError(
             "a kernel cannot be compiled: kernels use numbers, arrays, math, loops, rng.random() and functions named directly"
         ) from error
@@ -77,17 +89,19 @@ def _signature(world: Any) -> Any:
 
 
 class _Clones:
-    """Copies of plain functions and of all functions they name, each called by its content.
+    """Copies of a driver, ``play`` for a run and ``replay`` for a batch, and of all functions they name, called by content.
 
     ``sources`` are the files that they came from; ``readable`` says whether all they depend on could be read, else the
     machine code must not outlive this process.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, policy: PolicyKernels, environment: WorldKernels) -> None:
         self.made: list[FunctionType] = []
         self.sources: set[Path] = set()
         self.readable = True
         self._begun: dict[FunctionType, FunctionType] = {}
+        play = driver(policy, environment)
+        self.replay, self.play = self.clone(batch(play)), self.clone(play)
 
     def clone(self, function: Any) -> FunctionType:
         """A copy of a function whose globals and cells are the copies of what the original names."""

@@ -16,6 +16,7 @@ from typing import TypeAlias
 import numpy as np
 
 from aftereffect.environments.pulls import EightPulls, OnePull, Pulls, Source, Whose
+from aftereffect.environments.roundwise.eight import outcomes
 from aftereffect.environments.roundwise.recipe import SpreadCollect, recipe
 from aftereffect.environments.world import Recipe
 from aftereffect.kernels import Matrix
@@ -30,9 +31,8 @@ Play: TypeAlias = Callable[[Memory, Matrix, int, Source, Whose, int, int, np.ran
 @recipe.register
 def _(spread: PowerLaw, pulls: Pulls, horizon: int) -> Recipe[SpreadCollect]:
     rates, weights = exponential_fit(spread, horizon)
-    ones = np.array([[outcome >> 7 - pull & 1 for pull in range(8)] for outcome in range(256)])
-    added = np.column_stack([ones.sum(axis=1), ones @ np.exp(-np.outer(np.arange(7, -1, -1), rates))])
-    law = np.concatenate([[len(rates)], np.exp(-rates), weights, np.exp(-8 * rates), added.ravel()])
+    fades = np.exp(-rates)
+    law = np.concatenate([[len(rates)], fades, weights, np.exp(-8 * rates), outcomes(fades).ravel()])
     return Recipe(fading_mixture(pulls), law, len(rates))
 
 

@@ -27,13 +27,13 @@ def recipe(spread: Spread, pulls: Pulls, horizon: int) -> Recipe[SpreadCollect]:
 def collected(groups: tuple[Group[SpreadCollect], ...], pulls: Pulls) -> Collect:
     """The total over all spreads: one is pulled, the others deliver what they owe."""
     (kernel, first, end), *rest = groups
-    source, whose, nobody = pulls.source, pulls.whose, pulls.nobody
+    whose, nobody = pulls.whose, pulls.nobody
 
     def collect(memory: Memory, world: World, t: int, arm: int, slots: int, window: int, rng: np.random.Generator) -> float:
         total = 0.0
         for row in range(first, end):
             pulled = whose(world, arm) if world.rows[arm] == row else nobody
-            total += kernel(memory, world.laws, row, source(world), pulled, t, slots, window, rng)
+            total += kernel(memory, world.laws, row, world.source, pulled, t, slots, window, rng)
         return total
 
     if not rest:
