@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import polars
 
 RESULTS, REPORT_TEXT, REPORT_PAGE = "results.parquet", "report.md", "report.html"
+#: Rows, each a curve, that are held in memory until they are written.
+_ROWS = 4_096
 #: Called with what is being played and the number of replications finished since the last call.
 Progress = Callable[[str, int], None]
 
@@ -115,7 +117,7 @@ def write_report(folder: Path, settings: Settings) -> Judged:
     if not figures:  # interrupted before anything was finished
         return judged
     with replacing(folder / RESULTS) as draft:
-        _gathered(figures, folder, settings).sink_parquet(draft)
+        _gathered(figures, folder, settings).sink_parquet(draft, row_group_size=_ROWS)
     for figure in figures:
         if not all(_is_there(path) for path in pictures(figure.name, folder)):  # someone took it away
             HALF_OF[figure.number].draw(figure, settings, folder)
