@@ -7,7 +7,7 @@ BIN := .venv/bin
 help:
 	@echo "make paper        reproduce the paper into paper/: figures, and a report on its claims"
 	@echo "make test         lint, types, layers, tests, doctests"
-	@echo "make bench        measure the engines, side by side with their rivals"
+	@echo "make bench        measure the engines: beside their rivals, against T, arms and reach, on two cores"
 	@echo "make bench-field  measure other libraries and hand-written loops at the same work, and put the table into README.md"
 	@echo "make clean        remove what these made"
 
@@ -23,8 +23,10 @@ lint: .venv/installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: .venv/installed-plot
+bench: .venv/installed-dask
 	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/cost.py
+	$(BIN)/python benchmarks/scale.py
 
 bench-field: .venv/installed-plot
 	$(BIN)/python benchmarks/field.py --write README.md

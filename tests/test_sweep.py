@@ -2,16 +2,21 @@
 
 import json
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import polars as pl
 import pytest
 
 import aftereffect as ae
 from aftereffect.cli import main
+from aftereffect.simulation.replications import Task
+from aftereffect.sweeps.estimate import Estimate
+from aftereffect.sweeps.keys import KEYS
 from aftereffect.sweeps.places import places_in
 
 SMALL = """
@@ -164,6 +169,26 @@ def test_progress_counts_cells_and_guesses_the_end(file, tmp_path):
     assert all(stage.seconds_left > 0 for stage in stages[1:] if stage.complete < len(sweep) - 8)
 
 
+def test_time_left_by_hand(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("aftereffect.sweeps.estimate.time.monotonic", lambda: now[0])
+
+    def task(policy, horizon, arms):
+        means = tuple(0.9 / (arm + 1) for arm in range(arms))
+        return Task(policy, ae.StochasticBandit(means), "roundwise", horizon, (horizon,), 1, range(100))
+
+    known, longer, wider = task(ae.Ucb1(), 100, 2), task(ae.Ucb1(), 400, 2), task(ae.ArsUcb(), 100, 6)
+    estimate = Estimate([known, longer, wider], workers=2)
+    assert estimate.seconds_left() is None
+    estimate.note(known, 50, seconds=1.0)
+    # per replication .02 s, twice as much at 4 times the horizon, three times as much with 3 times the arms
+    processor = 50 * 0.02 + 100 * 0.04 + 100 * 0.06
+    assert estimate.seconds_left() == pytest.approx(processor * 10 / (1 + 20))
+    now[0] = 90.0  # half of that time was spent on something else
+    estimate.note(wider, 100, seconds=89.0)
+    assert estimate.seconds_left() == pytest.approx((50 * 0.02 + 100 * 0.04) * 100 / (90 + 20))
+
+
 TWO_HUNDRED = """
 [grid]
 policy = ["ars-ucb", "ucb1"]
@@ -220,6 +245,28 @@ def test_command_line(file, tmp_path, capsys, monkeypatch, form):
     again = capsys.readouterr()
     assert again.out == printed.out
     assert "72 of them from before" in again.err
+
+
+DOCUMENT = Path(__file__).parent.parent / "docs" / "sweeps.md"
+
+
+def test_the_sweep_of_the_documents(file):
+    (example,) = re.findall("```toml\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    # policies: 3 + 1, spreads: 1 + 2, times arms, horizons, seeds
+    assert len(ae.Sweep.read(file(example))) == 4 * 3 * 3 * 2 * 3
+
+
+def test_the_problems_of_the_documents(file, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (example,) = re.findall("```toml\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    file(example.replace('"ucb1"', '"ucb"').replace("seed =", "seeds ="))
+    assert main(["sweep", "sweep.toml"]) == 2
+    assert f"```\n{capsys.readouterr().err}```" in DOCUMENT.read_text()
+
+
+def test_the_keys_of_the_documents():
+    named = re.findall(r"^\| (`.*?) \|", DOCUMENT.read_text(), re.MULTILINE)
+    assert [key.strip("`") for cell in named for key in cell.split(", ")] == list(KEYS)
 
 
 def refused(capsys, path):

@@ -40,7 +40,7 @@ from aftereffect.policies import (
 from aftereffect.provenance import __version__ as __version__
 from aftereffect.rewards import Bernoulli, Beta, Constant, Reward, Uniform
 from aftereffect.schedules import DrawnArm, DrawnRewards, Recorded, Schedule
-from aftereffect.simulation import PolicyRuns, Study, Trace, simulate
+from aftereffect.simulation import PolicyRuns, Study, Trace, dask_cluster, simulate
 from aftereffect.spec import parse
 from aftereffect.spreads import (
     Delaying,
@@ -114,6 +114,7 @@ __all__ = [
     "Uniform",
     "UniformDelay",
     "WorkerError",
+    "dask_cluster",
     "parse",
     "simulate",
 ]

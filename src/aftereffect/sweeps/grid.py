@@ -36,7 +36,7 @@ class Grid:
 
 
 def grid_of(document: Mapping[str, Any], problems: Problems) -> Grid:
-    """The grid of a sweep file; raises if there is any problem with a value as such."""
+    """The grid of a sweep file, without values that are wrong; raises if that leaves nothing to combine."""
     for key in document:
         if key not in (GRID, PARAMETERS):
             problems.add((key,), f"unknown table: {nearest(key, (GRID, PARAMETERS))}")
@@ -46,7 +46,10 @@ def grid_of(document: Mapping[str, Any], problems: Problems) -> Grid:
     keys, parameters = (_table(document, name, problems) for name in (GRID, PARAMETERS))
     grid = Grid(_keys(keys, problems), {name: _values(name, given, problems) for name, given in parameters.items()})
     _check_names(grid, problems)
-    problems.stop()
+    complete = all(any(name in grid.keys for name in several) for several in REQUIRED)
+    contradictory = any(one in grid.keys and other in grid.keys for one, other in EXCLUSIVE)
+    if contradictory or not complete or not all((*grid.keys.values(), *grid.parameters.values())):
+        problems.stop()
     return grid
 
 
@@ -77,7 +80,7 @@ def _keys(given: Mapping[str, Any], problems: Problems) -> dict[str, list[Entry]
         if name in given:
             found = _listed((GRID, name), given[name], single=key.is_single(given[name]), problems=problems)
             checked = [(entry, problems.of(entry.path, partial(key.checked, entry.value))) for entry in found]
-            entries[name] = [Entry(value, entry.path) for entry, value in checked]
+            entries[name] = [Entry(value, entry.path) for entry, value in checked if value is not None]
         elif key.default is not None:
             entries[name] = [Entry(key.default, DEFAULT)]
     return entries
@@ -86,10 +89,11 @@ def _keys(given: Mapping[str, Any], problems: Problems) -> dict[str, list[Entry]
 def _values(name: str, given: object, problems: Problems) -> list[Entry]:
     """The values of a parameter."""
     entries = _listed((PARAMETERS, name), given, single=not isinstance(given, list), problems=problems)
+    fitting = [entry for entry in entries if isinstance(entry.value, (bool, int, float, str))]
     for entry in entries:
-        if not isinstance(entry.value, (bool, int, float, str)):
+        if entry not in fitting:
             problems.add(entry.path, f"expected a number, text, true or false, got {shown(entry.value)}")
-    return entries
+    return fitting
 
 
 def _listed(path: Path, given: Any, *, single: bool, problems: Problems) -> list[Entry]:
@@ -101,12 +105,15 @@ def _listed(path: Path, given: Any, *, single: bool, problems: Problems) -> list
 
 
 def _check_names(grid: Grid, problems: Problems) -> None:
-    """Every parameter that is named must be there, and the other way round."""
-    texts = [entry for entries in grid.keys.values() for entry in entries if isinstance(entry.value, str)]
-    named = {name: entry for entry in texts for name in NAMED.findall(entry.value)}
-    for name, entry in named.items():
-        if name not in grid.parameters:
-            problems.add(entry.path, f"unknown parameter {{{name}}}: {nearest(name, grid.parameters)}")
+    """Every parameter that is named must be there, and the other way round. Texts for which that fails are dropped."""
+    named: set[str] = set()
+    for entries in grid.keys.values():
+        for entry in [entry for entry in entries if isinstance(entry.value, str)]:
+            names = NAMED.findall(entry.value)
+            named.update(names)
+            for name in [name for name in names if name not in grid.parameters]:
+                problems.add(entry.path, f"unknown parameter {{{name}}}: {nearest(name, grid.parameters)}")
+                entries.remove(entry)
     for name in grid.parameters:
         if name not in named:
             problems.add((PARAMETERS, name), f"no text in the grid names it: write {{{name}}} where it belongs")

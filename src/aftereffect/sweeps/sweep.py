@@ -105,7 +105,7 @@ class Sweep:
         """Play what is missing, and tell how many cells were there."""
         missing = [cell for cell in self.cells if cell.plan.kept(cell.path(folder)) is None]
         owners: dict[Task, Cell] = {task: cell for cell in missing for task in cell.plan.tasks}
-        estimate = Estimate(owners)
+        estimate = Estimate(owners, crew.workers)
         found = complete = len(self.cells) - len(missing)
 
         def note(task: Task, replications: int, seconds: float) -> None:
