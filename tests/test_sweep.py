@@ -124,7 +124,7 @@ def test_what_is_there_is_not_played_again(file, tmp_path):
     names = sorted(times)
     (out / names[0]).unlink()
     (out / names[1]).write_bytes(b"cut short")
-    (out / ".draft-0123456789abcdef.parquet").write_bytes(b"half writ")
+    (out / ".draft-0123456789abcdef.part").write_bytes(b"half writ")
     again = ae.Sweep.read(source).play(out)
     assert (first.found, again.found) == (0, len(first) - 2)
     changed = {path.name for path in out.glob("*.parquet") if path.stat().st_mtime_ns != times[path.name]}

@@ -51,10 +51,14 @@ def make_folder(folder: Path) -> None:
 
 
 @contextmanager
-def replacing(target: Path) -> Iterator[Path]:
-    """A path to write to, which takes the target's place when all went well and disappears when not."""
+def replacing(target: Path, suffix: str | None = None) -> Iterator[Path]:
+    """A path to write to, which takes the target's place when all went well and disappears when not.
+
+    It ends as the target does, as writers look at that; with another suffix, those who read all files that end so do not find
+    it.
+    """
     final = target.resolve()  # a link stays a link
-    draft = final.with_name(f"{_DRAFT}{secrets.token_hex(8)}{target.suffix}")
+    draft = final.with_name(f"{_DRAFT}{secrets.token_hex(8)}{target.suffix if suffix is None else suffix}")
     with _told(target):
         try:
             yield draft

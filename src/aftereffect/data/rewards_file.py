@@ -34,7 +34,8 @@ def read_rewards(path: Path) -> NDArray[Any]:
 
 
 def _npy(path: Path) -> NDArray[Any]:
-    loaded = np.load(path, allow_pickle=False)
+    with path.open("rb") as file:
+        loaded = np.load(file, allow_pickle=False)
     if not isinstance(loaded, np.ndarray):
         raise InputError(f"cannot read {path}: it holds several arrays, and one is needed")
     return loaded

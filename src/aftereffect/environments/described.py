@@ -37,7 +37,7 @@ def described(
         schedule = parse(rewards, Schedule) if "(" in rewards else Recorded(read_rewards(folder / rewards))
         return AdversarialBandit(schedule, parse(delays or "immediate", Delaying))
     if means is None:
-        wanted = " or ".join(
+        wanted = ", or ".join(
             f"{option.format(word)}, such as {example}" for word, example in (("means", ".9,.8,.7"), ("rewards", "clicks.csv"))
         )
         raise ParameterError(f"what is played is missing: give {wanted}")

@@ -62,10 +62,10 @@ def _compiled(clones: "_Clones", world: Any, *, counting: bool) -> Replay:
     slot. The function around it counts, as it is given Python's objects.
     """
     for function in clones.made:
-        if function not in (clones.play, clones.replay):
+        if function is clones.play:
+            register_jitable(_nrt=counting, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+        elif function is not clones.replay:
             register_jitable(forceinline=True)(function)
-    (cell,) = (cell for cell in clones.replay.__closure__ or () if cell.cell_contents is clones.play)
-    cell.cell_contents = _jit(_nrt=counting, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(clones.play)
     folder = _cache_folder(clones.replay.__qualname__, clones.sources) if clones.readable else None
     before = _config.CACHE_DIR
     _config.CACHE_DIR = str(folder or before)

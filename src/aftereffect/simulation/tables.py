@@ -94,7 +94,7 @@ def save(study: Study, path: str | os.PathLike[str]) -> None:
     """The rows of a study as one file."""
     target = writable(path, SUFFIXES)
     frame = rows(study)
-    with replacing(target) as draft:
+    with replacing(target, suffix=".part") as draft:
         frame.write_parquet(draft)
 
 
