@@ -5,16 +5,15 @@ import math
 import pickle
 import random
 import tracemalloc
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import replace
 
 import independent_adversarial as independent
 import numpy as np
 import pytest
 from scipy import stats
+from shared_kernels import Sharing, kernels_of
 
 import aftereffect as ae
-from aftereffect.kernels import PolicyKernels
 from aftereffect.simulation.driver import BATCH
 from aftereffect.simulation.replications import Task, plain, play, ready
 from aftereffect.testing import Script
@@ -284,50 +283,13 @@ def test_hold_back_changes_what_policies_do():
     assert changed >= 10
 
 
-@cache
-def either(kernels, number=0):
-    """The kernels of several policies as one, which its first parameter chooses from: compiled once for all."""
-    (first_decide, first_absorb), *rest = kernels
-    other_decide, other_absorb = either(tuple(rest), number + 1) if rest else kernels[0]
-
-    def decide(arms, own, params, t, rng):
-        if params[0] == number:
-            return first_decide(arms, own, params[1:], t, rng)
-        return other_decide(arms, own, params, t, rng)
-
-    def absorb(arms, own, params, arm, slots, total):
-        if params[0] == number:
-            first_absorb(arms, own, params[1:], arm, slots, total)
-        else:
-            other_absorb(arms, own, params, arm, slots, total)
-
-    return PolicyKernels(decide, absorb)
-
-
-KERNELS = tuple(dict.fromkeys(policy.kernels() for policy in policies(1)))
-
-
-@dataclass(frozen=True)
-class Compiled(ae.Policy):
-    """One of the policies above, with kernels that all of them share."""
-
-    policy: ae.Policy
-
-    def told(self, knowledge):
-        return replace(self, policy=self.policy.told(knowledge))
-
-    def kernels(self):
-        return either(KERNELS)
-
-    def initial(self, arms):
-        return self.policy.initial(arms)
-
-    def params(self, arms, horizon):
-        return np.append(KERNELS.index(self.policy.kernels()), self.policy.params(arms, horizon))
+KERNELS = kernels_of(policies(1))
 
 
 def simulated(policy, rewards, delays, horizon, runs, seed, engine="roundwise"):
-    return ae.simulate(Compiled(policy), ae.AdversarialBandit(rewards, delays), horizon, runs, seed=seed, engine=engine)[0]
+    return ae.simulate(
+        Sharing(policy, KERNELS), ae.AdversarialBandit(rewards, delays), horizon, runs, seed=seed, engine=engine
+    )[0]
 
 
 @pytest.mark.parametrize("delays", [ae.UniformDelay(5, 10), ae.HoldBack(3)], ids=str)
@@ -510,7 +472,7 @@ def test_every_policy_stays_finite_over_ten_million_slots():
     rewards[::2, 2] = 1
     environment = ae.AdversarialBandit(rewards, AT_ONCE)
     for policy in policies(8):
-        task = Task(Compiled(policy), environment, "roundwise", horizon, (horizon,), 1, range(1))
+        task = Task(Sharing(policy, KERNELS), environment, "roundwise", horizon, (horizon,), 1, range(1))
         left = play(task, ready(task))
         assert np.isfinite(left.arms).all()
         assert np.isfinite(left.own).all()

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from shared_kernels import Sharing, kernels_of
 
 import aftereffect as ae
 
@@ -28,6 +29,7 @@ POLICIES = (
     ae.ArsUcb(1, ae.Exponential()),
     ae.Ucb1(),
 )
+PLAYERS = tuple(Sharing(policy, kernels_of(POLICIES)) for policy in POLICIES)
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +38,8 @@ def samples():
     collected = {}
     for number, spread in enumerate(SPREADS):
         environment = ae.StochasticBandit(MEANS, spread)
-        fast = ae.simulate(POLICIES, environment, HORIZON, RUNS, seed=1000 + number, engine="roundwise")
-        slow = ae.simulate(POLICIES, environment, HORIZON, RUNS, seed=2000 + number, engine="slotwise")
+        fast = ae.simulate(PLAYERS, environment, HORIZON, RUNS, seed=1000 + number, engine="roundwise")
+        slow = ae.simulate(PLAYERS, environment, HORIZON, RUNS, seed=2000 + number, engine="slotwise")
         for a, b in zip(fast, slow, strict=True):
             collected[spread, a.label] = [np.column_stack([runs.final, runs.pulls]) for runs in (a, b)]
     return collected

@@ -5,12 +5,18 @@ import pickle
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import aftereffect
-from aftereffect.policies import ucb1
+import aftereffect as ae
+from aftereffect.kernels import PolicyKernels
+from aftereffect.policies import State, ucb1
+from aftereffect.simulation import replications
+from aftereffect.simulation.replications import Task
 
 PLAY = """
 import sys
@@ -156,6 +162,7 @@ def rounded_up(n):
     return n + 1
 
 
+@pytest.mark.usefixtures("counting_allowed")
 def test_helpers_may_stand_in_comprehensions():
     def decide(arms, own, params, t, rng):
         return max([rounded_up(k) for k in range(2)]), 1, 1
@@ -168,6 +175,7 @@ def test_helpers_may_stand_in_comprehensions():
     assert runs.pulls[0].tolist() == [0, 0, 6]
 
 
+@pytest.mark.usefixtures("counting_allowed")
 def test_a_kernel_that_cannot_be_compiled_is_refused_in_one_line():
     class Uncompilable(aftereffect.RoundRobin):
         def kernels(self):
@@ -176,3 +184,39 @@ def test_a_kernel_that_cannot_be_compiled_is_refused_in_one_line():
     with pytest.raises(aftereffect.ParameterError, match="cannot be compiled: kernels use numbers, arrays") as caught:
         aftereffect.simulate(Uncompilable(), aftereffect.StochasticBandit([0.9, 0.1]), 6, 1, seed=1)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("counting_allowed")
+def test_a_kernel_that_makes_arrays_of_its_own_is_compiled_all_the_same():
+    def decide(arms, own, params, t, rng):
+        return int(np.argmax(arms[0] * 1.0)), 1, 1
+
+    def absorb(arms, own, params, arm, slots, total):
+        arms[0] = arms[0] + np.arange(arms.shape[1])
+
+    @dataclass(frozen=True)
+    class Allocating(ae.Policy):
+        def kernels(self):
+            return PolicyKernels(decide, absorb)
+
+        def initial(self, arms):
+            return State(np.zeros((1, arms)), np.zeros(1))
+
+        def params(self, arms, horizon):
+            return np.zeros(1)
+
+    study = ae.simulate(Allocating(), ae.StochasticBandit([0.9, 0.5, 0.1]), 10, 2, seed=1)
+    assert study[0].pulls.tolist() == [[1, 0, 9]] * 2
+
+
+def test_generators_are_let_go():
+    """Machine code that does not count must not be given Python's objects: they would never be freed."""
+    policy, world = np.random.default_rng(1), np.random.default_rng(2)
+    task = Task(ae.Ucb1(), ae.StochasticBandit([0.9, 0.5]), "roundwise", 10, (10,), 1, range(1))
+    prepared = replications.ready(task)
+    before = sys.getrefcount(policy), sys.getrefcount(world)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(replications, "streams", lambda *_: (policy, world))
+        for _ in range(5):
+            replications.play(task, prepared)
+    assert (sys.getrefcount(policy), sys.getrefcount(world)) == before
