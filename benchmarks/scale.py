@@ -11,7 +11,7 @@ import numpy as np
 
 import aftereffect as ae
 from aftereffect.columns import aligned
-from aftereffect.simulation.dask_cluster import dask_cluster
+from aftereffect.simulation.dask_workers import dask_cluster
 from measure import MEANS, duration, verdict
 
 CORES, PROMISED = 2, 1.7

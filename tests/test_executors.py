@@ -14,7 +14,8 @@ import pytest
 import aftereffect as ae
 from aftereffect.cli import main
 from aftereffect.policies import Ucb1
-from aftereffect.simulation import crew, dask_cluster, replications
+from aftereffect.simulation import crew, dask_workers, replications
+from aftereffect.simulation.plan import planned
 from aftereffect.simulation.replications import perform
 
 ENV = ae.StochasticBandit([0.9, 0.6, 0.3], ae.UniformDelay(3, 9))
@@ -108,7 +109,7 @@ def cluster():
 
 
 def test_dask_with_three_workers(serial, cluster):
-    with dask_cluster.dask_cluster(cluster.scheduler_address) as (executor, jobs):
+    with dask_workers.dask_cluster(cluster.scheduler_address) as (executor, jobs):
         assert jobs == 3
         assert_equal(study(executor=executor, jobs=jobs), serial)
 
@@ -128,7 +129,7 @@ def test_dask_after_a_worker_was_killed(cluster):
 
     with (
         distributed.Client(cluster, set_as_default=False) as client,
-        dask_cluster.dask_cluster(cluster.scheduler_address) as (executor, jobs),
+        dask_workers.dask_cluster(cluster.scheduler_address) as (executor, jobs),
     ):
         survived = ae.simulate(*settings, seed=7, executor=executor, jobs=jobs, progress=kill)
     assert killed
@@ -178,6 +179,21 @@ def test_pieces_take_from_a_fifth_of_a_second_to_two(seconds):
     # but for the pilots, and the last one
     usual = [length for length in lengths if length > 17 * 16 * seconds]
     assert all(length >= min(0.2, seconds) for length in usual[:-1])
+
+
+def test_small_tasks_profit_from_what_is_known_of_others_alike():
+    """Those of the later tasks are long from the start, as the first has shown what they cost."""
+    tasks = [task for seed in range(5) for task in planned("ucb1", ENV, 200, 200, seed=seed).tasks]
+    executor = Only()
+    with crew.hired(8, executor) as eight:
+        done = list(crew.work(tasks, eight))
+    assert sorted(each.task.seed for each in done) == list(range(5))
+    pieces = {}
+    for name, piece in executor.pieces:
+        pieces.setdefault(name, []).append(len(piece))
+    first, *others = pieces.values()
+    assert first[:16] == [1] * 16
+    assert all(len(each) <= 3 for each in others)
 
 
 def test_a_bounded_number_is_under_way():
@@ -295,10 +311,11 @@ def test_no_executor():
         ("tcp://127.0.0.1:9", "no Dask scheduler answers at tcp://127.0.0.1:9"),
         ("nonsense://127.0.0.1:9", "no Dask scheduler answers at nonsense://127.0.0.1:9"),
         ("127.0.0.1", "must be 'local' or an address such as"),
+        ("tcp://127.0.0.1", "must be 'local' or an address such as"),
     ],
 )
 def test_no_scheduler(address, message, capsys, monkeypatch):
-    monkeypatch.setattr(dask_cluster, "_ANSWER", 1)
+    monkeypatch.setattr(dask_workers, "_ANSWER", 1)
     assert main(["simulate", "--policy", "ucb1", "--means", ".9,.5", "--horizon", "10", "--dask", address]) == 2
     error = capsys.readouterr().err
     assert message in error
@@ -306,13 +323,36 @@ def test_no_scheduler(address, message, capsys, monkeypatch):
 
 
 def test_a_scheduler_without_workers(monkeypatch):
-    monkeypatch.setattr(dask_cluster, "_JOIN", 0.5)
+    monkeypatch.setattr(dask_workers, "_JOIN", 0.5)
     with (
         distributed.LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as empty,
         pytest.raises(ae.WorkerError, match="has no workers: start some with dask worker tcp://"),
-        dask_cluster.dask_cluster(empty.scheduler_address),
+        dask_workers.dask_cluster(empty.scheduler_address),
     ):
         pass
+
+
+def lacking():
+    raise ModuleNotFoundError("No module named 'aftereffect'")
+
+
+def test_workers_without_this_package(cluster, monkeypatch):
+    monkeypatch.setattr(dask_workers, "made_by", lacking)
+    with (
+        pytest.raises(ae.WorkerError, match=r"lack this package .*: install it there"),
+        dask_workers.dask_cluster(cluster.scheduler_address),
+    ):
+        pass
+
+
+def test_a_scheduler_that_has_lost_all_workers(monkeypatch):
+    monkeypatch.setattr(dask_workers, "_JOIN", 3)
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as lonely,
+        pytest.raises(ae.WorkerError, match="workers or their scheduler are gone"),
+        dask_workers.dask_cluster(lonely.scheduler_address) as (executor, jobs),
+    ):
+        ae.simulate(POLICIES, ENV, 100_000, 10_000, executor=executor, jobs=jobs, progress=lambda _: lonely.scale(0))
 
 
 def test_dask_is_an_extra(monkeypatch, capsys):

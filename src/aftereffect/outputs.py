@@ -79,6 +79,9 @@ def locked(folder: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system lets go of it, however the process ends
         except BlockingIOError:
             raise OutputError(f"cannot write into {folder}: another process is at work there, wait for its end") from None
+        except OSError:  # a file system without locks, where nobody can be kept out
+            yield
+            return
         for draft in folder.glob(f"{_DRAFT}*"):
             draft.unlink(missing_ok=True)
         yield

@@ -45,7 +45,7 @@ def paper(
     seed
         The same seed gives the same results.
     jobs
-        Threads; all cores by default.
+        Threads, or with --dask its workers to keep busy; all of them by default.
     dask
         Play on the workers of this Dask scheduler, such as tcp://10.0.0.1:8786, or on "local" ones (needs the extra "dask").
     data

@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from aftereffect.checks import whole
 from aftereffect.cli.progress import progress_bar
 from aftereffect.cli.values import Number, Numbers, SpecText
 from aftereffect.cli.workers import DaskAddress, workers
@@ -19,8 +18,9 @@ from aftereffect.extras import require
 from aftereffect.outputs import writable
 from aftereffect.policies import Policy
 from aftereffect.simulation import Study
-from aftereffect.simulation import simulate as run_study
 from aftereffect.simulation.checkpoints import DEFAULT_COUNT
+from aftereffect.simulation.crew import hired
+from aftereffect.simulation.plan import planned
 from aftereffect.simulation.plotting import SUFFIXES as PICTURES
 from aftereffect.simulation.plotting import save_picture
 from aftereffect.simulation.tables import SUFFIXES as TABLES
@@ -79,7 +79,7 @@ def simulate(
     checkpoints
         At how many slots, evenly spaced in log time, regret is noted.
     jobs
-        Threads; all cores by default.
+        Threads, or with --dask its workers to keep busy; all of them by default.
     dask
         Play on the workers of this Dask scheduler, such as tcp://10.0.0.1:8786, or on "local" ones (needs the extra "dask").
     format
@@ -97,19 +97,13 @@ def simulate(
     if plot is not None:
         require("plot")
         writable(plot, PICTURES)
-    runs = whole("replications", replications, at_least=1)
-    with workers(dask, jobs) as crew, progress_bar(len(players) * runs) as progress:
-        study = run_study(
-            players,
-            environment,
-            horizon,
-            runs,
-            seed=seed,
-            engine=engine,
-            checkpoints=checkpoints,
-            **crew,
-            progress=partial(progress, "simulating"),
-        )
+    plan = planned(players, environment, horizon, replications, seed=seed, engine=engine, checkpoints=checkpoints)
+    with (
+        workers(dask, jobs) as who,
+        hired(**who) as crew,
+        progress_bar(len(players) * plan.replications) as progress,
+    ):
+        study = plan.play(crew, partial(progress, "simulating"))
     FORMATS[format](study)  # first, so that nothing is lost if a disk is full
     if out is not None:
         study.save(out)

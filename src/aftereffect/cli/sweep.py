@@ -12,6 +12,7 @@ from aftereffect.cli.progress import progress_bar
 from aftereffect.cli.simulate import Format
 from aftereffect.cli.values import Number
 from aftereffect.cli.workers import DaskAddress, workers
+from aftereffect.errors import ParameterError
 from aftereffect.sweeps import Stage, Sweep, SweepResults
 
 #: Seconds between two lines about progress where no bar can be drawn.
@@ -39,15 +40,18 @@ def sweep(
     out
         The folder of the results, made if it does not exist; named as the file, without its ending, by default.
     jobs
-        Threads; all cores by default.
+        Threads, or with --dask its workers to keep busy; all of them by default.
     dask
         Play on the workers of this Dask scheduler, such as tcp://10.0.0.1:8786, or on "local" ones (needs the extra "dask").
     format
         How results are printed: a row per cell, or in json its whole curve.
     """
     grid = Sweep.read(file)
+    folder = file.with_suffix("") if out is None else out
+    if folder == file:
+        raise ParameterError(f"{file} has no ending to take away: name the folder of the results with --out")
     with workers(dask, jobs) as crew, _shown(len(grid)) as show:
-        results = grid.play(file.with_suffix("") if out is None else out, **crew, progress=show)
+        results = grid.play(folder, **crew, progress=show)
     print(f"{_cells(len(results))} in {results.folder}, {results.found} of them from before", file=sys.stderr)
     FORMATS[format](results)
 

@@ -1,5 +1,6 @@
 """Who does the work of a command: threads, or the workers of a Dask cluster."""
 
+import logging
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
@@ -8,7 +9,7 @@ from typing import Annotated, TypeAlias, TypedDict
 from cyclopts import Parameter
 
 from aftereffect.simulation.crew import check_jobs
-from aftereffect.simulation.dask_cluster import dask_cluster
+from aftereffect.simulation.dask_workers import dask_cluster
 
 DaskAddress: TypeAlias = Annotated[str, Parameter(metavar="ADDRESS")]
 
@@ -23,9 +24,11 @@ class Workers(TypedDict):
 @contextmanager
 def workers(dask: str | None, jobs: int | None) -> Iterator[Workers]:
     """The workers that the options ``--dask`` and ``--jobs`` ask for."""
-    check_jobs(jobs)
     if dask is None:
+        check_jobs(jobs)
         yield Workers(jobs=jobs, executor=None)
         return
+    for name in ("distributed", "distributed.client", "tornado"):  # what goes wrong is told in one line
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     with dask_cluster(dask, jobs) as cluster:
         yield Workers(jobs=cluster.jobs, executor=cluster.executor)

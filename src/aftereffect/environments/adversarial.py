@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import aftereffect.environments.hold_back  # noqa: F401  (registers the adversary)
+from aftereffect.environments.base import EngineName
 from aftereffect.environments.ledger import Ledger, ledger_of, pulls_from, totals
 from aftereffect.environments.mechanics import DelayedEnvironment
 from aftereffect.environments.pulls import Pulls
@@ -70,6 +71,10 @@ class AdversarialBandit(DelayedEnvironment):
         assert isinstance(self.delays, Spreading)
         return knowledge_of(self.delays.by_arm(self.arms))
 
+    def check(self, engine: EngineName, horizon: int) -> None:
+        super().check(engine, horizon)
+        _check_length(self.rewards, horizon)
+
     def best_arm(self, horizon: int) -> int:
         """The arm that brings most in that many slots; the smallest number where several do."""
         return _book(self.rewards, horizon).best
@@ -78,9 +83,13 @@ class AdversarialBandit(DelayedEnvironment):
         """What the second best arm brings less than the best, per slot, in that many slots."""
         return _book(self.rewards, horizon).second_gap
 
-    def _parts(self, horizon: int) -> tuple[Delaying, Pulls, Lose]:
+    @property
+    def _delays(self) -> Delaying:
+        return self.delays
+
+    def _parts(self, horizon: int) -> tuple[Pulls, Lose]:
         pulls = pulls_from(_book(self.rewards, horizon).ledger)
-        return self.delays, pulls, regret_by(pulls)
+        return pulls, regret_by(pulls)
 
     def _world(self, horizon: int, rows: Slots, laws: Matrix) -> AdversarialWorld:
         book = _book(self.rewards, horizon)
@@ -95,10 +104,14 @@ class Book(NamedTuple):
     second_gap: float
 
 
-@lru_cache(maxsize=2)  # all policies of a study play the same
-def _book(rewards: Schedule, horizon: int) -> Book:
+def _check_length(rewards: Schedule, horizon: int) -> None:
     if horizon > rewards.length:
         raise ParameterError(f"horizon must be at most the {rewards.length:,} slots of {rewards}, got {horizon:,}")
+
+
+@lru_cache(maxsize=2)  # all policies of a study play the same
+def _book(rewards: Schedule, horizon: int) -> Book:
+    _check_length(rewards, horizon)
     rows = rewards.rows(horizon)
     brought = totals(rows, rewards.arms)
     second, first = np.sort(brought)[-2:]

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import Literal, TypeAlias, get_args
 
+from aftereffect.errors import ParameterError
 from aftereffect.kernels import Engine
 from aftereffect.knowledge import Knowledge
 from aftereffect.spec import Spec
@@ -28,6 +29,11 @@ class Environment(Spec, ABC):
     @abstractmethod
     def knowledge(self) -> Knowledge:
         """The truth about the delays, for policies that must be told."""
+
+    def check(self, engine: EngineName, horizon: int) -> None:
+        """Refuse what cannot be played, without the work of making it ready."""
+        if horizon < self.arms:
+            raise ParameterError(f"horizon must be at least the number of arms, {self.arms}, got {horizon}")
 
     @abstractmethod
     def engine(self, name: EngineName, horizon: int) -> Engine:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from aftereffect.data.rewards_file import read_rewards
+from aftereffect.data.rewards_file import READERS, read_rewards
 from aftereffect.environments.adversarial import AdversarialBandit
 from aftereffect.environments.base import Environment
 from aftereffect.environments.stochastic import StochasticBandit
@@ -34,7 +34,8 @@ def described(
     if all(given):
         raise ParameterError(f"rewards are drawn ({given[0][0]}) or fixed beforehand ({given[1][0]}), not both")
     if rewards is not None:
-        schedule = parse(rewards, Schedule) if "(" in rewards else Recorded(read_rewards(folder / rewards))
+        named = "(" in rewards and Path(rewards).suffix.lower() not in READERS
+        schedule = parse(rewards, Schedule) if named else Recorded(read_rewards(folder / rewards))
         return AdversarialBandit(schedule, parse(delays or "immediate", Delaying))
     if means is None:
         wanted = ", or ".join(

@@ -58,25 +58,36 @@ def _(delays: Spreading, arms: int, pulls: Pulls, horizon: int) -> BySlots:
 class DelayedEnvironment(Environment):
     """An environment made of rewards, and of delays that do something with them."""
 
+    @property
     @abstractmethod
-    def _parts(self, horizon: int) -> tuple[Delaying, Pulls, Lose]:
-        """The delays, how rewards are had, and how regret is counted."""
+    def _delays(self) -> Delaying:
+        """What delays rewards."""
+
+    @abstractmethod
+    def _parts(self, horizon: int) -> tuple[Pulls, Lose]:
+        """How rewards are had, and how regret is counted."""
 
     @abstractmethod
     def _world(self, horizon: int, rows: Slots, laws: Matrix) -> World:
         """The arrays that the kernels read."""
 
+    def check(self, engine: EngineName, horizon: int) -> None:
+        super().check(engine, horizon)
+        if engine == "slotwise" and isinstance(self._delays, Spreading):
+            for spread in dict.fromkeys(self._delays.by_arm(self.arms)):
+                slotwise.held(spread, horizon)
+
     def engine(self, name: EngineName, horizon: int) -> Engine:
-        delays, pulls, lose = self._parts(horizon)
+        pulls, lose = self._parts(horizon)
         if name == "roundwise":
-            collect, rows, laws, memory = by_rounds(delays, self.arms, pulls, horizon)
+            collect, rows, laws, memory = by_rounds(self._delays, self.arms, pulls, horizon)
         else:
-            step, rows, laws, memory = by_slots(delays, self.arms, pulls, horizon)
+            step, rows, laws, memory = by_slots(self._delays, self.arms, pulls, horizon)
             collect = slotwise.literal(step)
         return Engine(WorldKernels(collect, lose), self._world(horizon, rows, laws), memory)
 
     def tracer(self, horizon: int) -> Engine:
-        delays, pulls, lose = self._parts(horizon)
-        step, rows, laws, memory = by_slots(delays, self.arms, pulls, horizon)
+        pulls, lose = self._parts(horizon)
+        step, rows, laws, memory = by_slots(self._delays, self.arms, pulls, horizon)
         recorded = (memory[0] + len(RECORD), max(memory[1], horizon))
         return Engine(WorldKernels(slotwise.traced(step), lose), self._world(horizon, rows, laws), recorded)

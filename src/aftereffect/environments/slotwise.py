@@ -8,6 +8,7 @@ Slow, obvious, and the oracle that the roundwise engine is tested against. Its m
 The tracer adds the rows of a record.
 """
 
+import math
 from collections.abc import Callable
 from functools import cache, singledispatch
 from typing import TypeAlias
@@ -43,25 +44,21 @@ def _(spread: RandomLag, horizon: int) -> Recipe[Land]:
     return Recipe(land_whole(spread.lag_kernel()), spread.lag_table(), spread.reach + 1)
 
 
-@recipe.register
-def _(spread: FixedShares, horizon: int) -> Recipe[Land]:
-    return _in_shares(spread, spread.reach)
+@recipe.register(FixedShares)
+@recipe.register(Geometric)
+@recipe.register(PowerLaw)
+def _(spread: Spread, horizon: int) -> Recipe[Land]:
+    reach = held(spread, horizon)
+    return Recipe(land_in_shares, np.append(reach, spread.share(np.arange(reach + 1))), reach + 1)
 
 
-@recipe.register
-def _(spread: Geometric, horizon: int) -> Recipe[Land]:
-    return _in_shares(spread, min(spread.resolution, horizon))
-
-
-@recipe.register
-def _(spread: PowerLaw, horizon: int) -> Recipe[Land]:
-    return _in_shares(spread, horizon)
-
-
-def _in_shares(spread: Spread, reach: int) -> Recipe[Land]:
+def held(spread: Spread, horizon: int) -> int:
+    """Over how many slots the shares of a pull are held, slot by slot; too many are refused."""
+    reach = horizon if math.isinf(spread.reach) else int(spread.reach)
+    reach = min(reach, getattr(spread, "resolution", reach))
     if reach > LONGEST_LAG:
         raise ParameterError(f"{spread} reaches over {reach:,} slots, too many to hold one by one: use the roundwise engine")
-    return Recipe(land_in_shares, np.append(reach, spread.share(np.arange(reach + 1))), reach + 1)
+    return reach
 
 
 @cache

@@ -79,8 +79,12 @@ class StochasticBandit(DelayedEnvironment):
     def knowledge(self) -> Knowledge:
         return knowledge_of(self.spreads)
 
-    def _parts(self, horizon: int) -> tuple[Spreading, Pulls, Lose]:
-        return self.spread, drawn(self.reward.kernels()), pseudo_regret
+    @property
+    def _delays(self) -> Spreading:
+        return self.spread
+
+    def _parts(self, horizon: int) -> tuple[Pulls, Lose]:
+        return drawn(self.reward.kernels()), pseudo_regret
 
     def _world(self, horizon: int, rows: Slots, laws: Matrix) -> StochasticWorld:
         return StochasticWorld(np.array(self.means), self.gaps.copy(), self.reward.params(), rows, laws)

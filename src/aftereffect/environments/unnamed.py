@@ -28,6 +28,9 @@ class Unnamed(Environment):
     def knowledge(self) -> Knowledge:
         return Knowledge(math.inf, math.inf, math.inf)
 
+    def check(self, engine: EngineName, horizon: int) -> None:
+        self.engine(engine, horizon)
+
     def engine(self, name: EngineName, horizon: int) -> Engine:
         raise ParameterError(f"{self.label} is not a spec string, so it cannot be played again from a file")
 

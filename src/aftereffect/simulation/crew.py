@@ -1,18 +1,20 @@
 """Work is handed out: tasks in pieces of a fitting size, a bounded number at a time, to threads or to any executor.
 
-A piece begins as one replication. From then on it is as long as what was measured before says: long enough that handing it
-out costs nothing, short enough that losing one, or waiting for the last one, does not hurt. Towards the end pieces shrink.
+The first pieces are of one replication each. As soon as one is back, they are as long as what was measured says: long enough
+that handing them out costs nothing, short enough that losing one, or waiting for the last one, does not hurt. What was measured
+of a task serves those that are alike, too. Towards the end pieces shrink.
 """
 
 import os
 import pickle
 import secrets
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -21,7 +23,7 @@ from aftereffect.errors import ParameterError, WorkerError
 from aftereffect.provenance import made_by
 from aftereffect.simulation.replications import Outcome, Performed, Shelf, Task, perform
 
-_MOST_THREADS, _MOST_WORKERS = 1_024, 1_000_000
+MOST_THREADS, MOST_WORKERS = 1_024, 1_000_000
 #: Seconds. A piece sent elsewhere must be worth the journey; one for a thread need only outlast the interpreter's lock.
 _LONGEST, _SHORTEST_ELSEWHERE, _SHORTEST_HERE = 1.0, 0.3, 0.02
 #: How much more than was measured so far is trusted to take as long.
@@ -49,7 +51,7 @@ class Done(NamedTuple):
 @contextmanager
 def hired(jobs: int | None = None, executor: Executor | None = None) -> Iterator[Crew]:
     """As many threads as `jobs` says, or an executor with as many workers."""
-    workers = check_jobs(jobs, _MOST_THREADS if executor is None else _MOST_WORKERS)
+    workers = check_jobs(jobs, MOST_THREADS if executor is None else MOST_WORKERS)
     if executor is not None:
         if not callable(getattr(executor, "submit", None)):
             raise ParameterError(f"executor must be a concurrent.futures.Executor, got {executor!r}")
@@ -63,7 +65,7 @@ def hired(jobs: int | None = None, executor: Executor | None = None) -> Iterator
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def check_jobs(jobs: int | None, most: int = _MOST_THREADS) -> int:
+def check_jobs(jobs: int | None, most: int = MOST_THREADS) -> int:
     """How many workers there are; as many as cores if not given."""
     return _cores() if jobs is None else whole("jobs", jobs, at_least=1, at_most=most)
 
@@ -77,6 +79,7 @@ def work(tasks: Iterable[Task], crew: Crew, progress: Callable[[Task, int, float
 
     ``progress(task, replications, seconds)`` is called with what each piece finished and the processor time it took.
     """
+    costs: defaultdict[_Kind, _Cost] = defaultdict(_Cost)
     back: SimpleQueue[Future[Performed]] = SimpleQueue()
     out: dict[Future[Performed], tuple[_Job, range]] = {}
 
@@ -92,7 +95,7 @@ def work(tasks: Iterable[Task], crew: Crew, progress: Callable[[Task, int, float
 
     try:
         for task in tasks:
-            job = _Job(task)
+            job = _Job(task, costs[_kind(task)])
             while not job.handed_out:
                 while len(out) >= _IN_FLIGHT * crew.workers:
                     yield from collect()
@@ -108,10 +111,31 @@ def work(tasks: Iterable[Task], crew: Crew, progress: Callable[[Task, int, float
 
 
 @dataclass
+class _Cost:
+    """What replications of alike tasks took so far."""
+
+    replications: int = 0
+    seconds: float = 0.0
+
+    @property
+    def each(self) -> float:
+        return max(self.seconds / self.replications, 1e-9)
+
+
+#: Tasks are alike if these are the same.
+_Kind: TypeAlias = tuple[type, str, str, int]
+
+
+def _kind(task: Task) -> _Kind:
+    return type(task.policy), str(task.environment), task.engine, task.horizon
+
+
+@dataclass
 class _Job:
     """One task: how much of it is handed out, and what is back."""
 
     task: Task
+    cost: _Cost
     name: str = field(default_factory=lambda: secrets.token_hex(16))
     _handed_out: int = 0
     _back: int = 0
@@ -135,11 +159,10 @@ class _Job:
         """Which replications to hand out next."""
         left = len(self.task.replications) - self._handed_out
         count = 1
-        if self._back:
-            each = max(self.seconds / self._back, 1e-9)
+        if self.cost.replications:
             fair = left / (_IN_FLIGHT * crew.workers)  # so that all end at about the same time
-            fitting = max(min(_LONGEST / each, fair), crew.shortest / each)
-            count = int(max(1, min(left, _TRUST * self._back, fitting)))
+            fitting = max(min(_LONGEST / self.cost.each, fair), crew.shortest / self.cost.each)
+            count = int(max(1, min(left, _TRUST * self.cost.replications, fitting)))
         first = self._handed_out
         self._handed_out += count
         return range(first, first + count)
@@ -149,6 +172,8 @@ class _Job:
             whole_array[piece.start : piece.stop] = part
         self._back += len(piece)
         self.seconds += performed.seconds
+        self.cost.replications += len(piece)
+        self.cost.seconds += performed.seconds
 
 
 def _submitted(crew: Crew, job: _Job, piece: range) -> "Future[Performed]":

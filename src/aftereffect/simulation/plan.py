@@ -86,8 +86,7 @@ def planned(
     if engine not in ENGINES:
         raise ParameterError(f"unknown engine {engine!r}: {nearest(str(engine), ENGINES)}")
     slots = whole("horizon", horizon, at_least=1, at_most=MOST_SLOTS)
-    if slots < world.arms:
-        raise ParameterError(f"horizon must be at least the number of arms, {world.arms}, got {slots}")
+    world.check(engine, slots)
     count = whole("replications", replications, at_least=1, at_most=MOST_REPLICATIONS)
     entropy = secrets.randbits(_DRAWN_SEED_BITS) if seed is None else whole("seed", seed, at_most=LARGEST_SEED)
     marks = checkpoints_for(slots, checkpoints)

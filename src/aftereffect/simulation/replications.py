@@ -117,6 +117,8 @@ class Shelf:
                 promise.set_result(ready(task))
             except BaseException as error:
                 promise.set_exception(error)
+                with self._lock:  # who tries again may have more luck, say with memory
+                    self._made.pop(name, None)
         return promise.result()
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aftereffect.environments import ENGINES, Environment, Unnamed
-from aftereffect.errors import InputError, ParameterError, SpecError
+from aftereffect.errors import InputError, OutputError, ParameterError, SpecError
 from aftereffect.extras import imported
 from aftereffect.outputs import replacing, writable
 from aftereffect.policies import Policy
@@ -95,7 +95,10 @@ def save(study: Study, path: str | os.PathLike[str]) -> None:
     target = writable(path, SUFFIXES)
     frame = rows(study)
     with replacing(target, suffix=".part") as draft:
-        frame.write_parquet(draft)
+        try:
+            frame.write_parquet(draft)
+        except imported("polars").exceptions.PolarsError as error:  # a full disk, say
+            raise OutputError(f"cannot write {target}: {str(error).splitlines()[0]}") from None
 
 
 def load(path: str | os.PathLike[str]) -> Study:

@@ -15,14 +15,18 @@ import numpy as np
 from aftereffect.checks import shown
 from aftereffect.environments import Environment, described
 from aftereffect.policies import Policy
+from aftereffect.rewards import Reward
 from aftereffect.simulation.plan import Plan, planned
-from aftereffect.spec import name_of, notation, parse
+from aftereffect.spec import Spec, name_of, notation, parse
+from aftereffect.spreads import Delaying, Spreading
 from aftereffect.sweeps.grid import DEFAULT, GRID, NAMED, Entry, Grid
 from aftereffect.sweeps.problems import Problems, written
 
 MOST_CELLS = 1_000_000
-#: What an environment is made of; the first that is given is named where it cannot be made.
-_WORLD = ("delays", "rewards", "spread", "reward", "means", "arms")
+#: What an environment is made of; the first that is given is named where they do not go together.
+_WORLD = ("rewards", "spread", "means", "arms")
+#: Keys whose texts are spec strings, and of what.
+_SPECS: dict[str, type[Spec]] = {"policy": Policy, "spread": Spreading, "reward": Reward, "delays": Delaying}
 
 
 @dataclass(frozen=True)
@@ -87,22 +91,28 @@ def _cell(
     """One cell, or None after telling why there cannot be one."""
     filled = {name: entry.value for name, entry in parameters.items()}
     words = {name: _filled(entry.value, filled) for name, entry in keys.items()}
+    parsed = {
+        name: problems.of(keys[name].path, partial(parse, words[name], kind)) for name, kind in _SPECS.items() if name in words
+    }
     about = next(name for name in _WORLD if name in words)
-    world = problems.of(keys[about].path, lambda: environment(**_world(words)))
-    policy = problems.of(keys["policy"].path, lambda: parse(words["policy"], Policy))
-    if world is None or policy is None:
+    if not all(parsed.values()):
         return None
-    if words["horizon"] < world.arms:
-        problems.add(keys["horizon"].path, f"horizon must be at least the number of arms, {world.arms}")
+    world = problems.of(keys[about].path, lambda: environment(**_world(words)))
+    if world is None or problems.of(keys["horizon"].path, lambda: _fits(world, words)) is None:
         return None
     settings = {name: words[name] for name in ("horizon", "replications", "seed", "engine", "checkpoints")}
     plan = problems.of(
         keys["policy"].path,
-        lambda: planned(policy, world, **settings),
+        lambda: planned(words["policy"], world, **settings),
         f" (with {about} {shown(words[about])})",
     )
     given = {name: value for name, value in words.items() if keys[name].path != DEFAULT}
     return None if plan is None else Cell(plan, given, filled)
+
+
+def _fits(world: Environment, words: Mapping[str, Any]) -> bool:
+    world.check(words["engine"], words["horizon"])
+    return True
 
 
 def _filled(value: Any, parameters: Mapping[str, object]) -> Any:

@@ -1,8 +1,7 @@
 """How long a sweep will take, learned while it runs.
 
-Cells are alike if they have the same kind of policy, the same horizon and as many arms. What is known of one group serves
-others until they are measured: the nearest, of the same policy if there is one, scaled by the arms and by the square root of
-the horizon, which is between what the fastest and the slowest policies cost.
+Cells of which nothing is known yet are taken to cost as much as others of the same policy, or else of all: per arm, and per
+square root of the horizon, which is between what the fastest and the slowest policies take.
 """
 
 import math
@@ -21,6 +20,10 @@ class _Group(NamedTuple):
     policy: str
     horizon: int
     arms: int
+
+    @property
+    def size(self) -> float:
+        return math.sqrt(self.horizon) * self.arms
 
 
 class Estimate:
@@ -46,20 +49,22 @@ class Estimate:
         """None before anything is known."""
         if not self._measured:
             return None
-        to_do = sum(count * self._each(group) for group, count in self._left.items() if count)
-        passed, busy = time.monotonic() - self._start, sum(self._seconds.values())
+        busy = sum(self._seconds.values())
+        overall = busy / sum(count * group.size for group, count in self._measured.items())
+        by_policy = {policy: self._rate(policy) for policy in {group.policy for group in self._measured}}
+        to_do = 0.0
+        for group, count in self._left.items():
+            measured = self._measured.get(group)
+            guess = by_policy.get(group.policy, overall) * group.size
+            to_do += count * (self._seconds[group] / measured if measured else guess)
+        passed = time.monotonic() - self._start
         return to_do * (passed + _TRUST) / (busy + _TRUST * self._workers)
 
-    def _each(self, group: _Group) -> float:
-        """Processor time of one replication."""
-        known = min(self._measured, key=lambda other: _distance(other, group))
-        scale = math.sqrt(group.horizon / known.horizon) * group.arms / known.arms
-        return self._seconds[known] / self._measured[known] * scale
+    def _rate(self, policy: str) -> float:
+        """Seconds of a replication of size 1."""
+        groups = [group for group in self._measured if group.policy == policy]
+        return sum(self._seconds[group] for group in groups) / sum(self._measured[group] * group.size for group in groups)
 
 
 def _group(task: Task) -> _Group:
     return _Group(type(task.policy).__name__, task.horizon, task.environment.arms)
-
-
-def _distance(one: _Group, other: _Group) -> tuple[bool, float]:
-    return one.policy != other.policy, abs(math.log(one.horizon / other.horizon)) + abs(math.log(one.arms / other.arms))

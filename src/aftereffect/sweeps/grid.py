@@ -8,7 +8,7 @@ from typing import Any
 
 from aftereffect.checks import shown
 from aftereffect.spec import nearest
-from aftereffect.sweeps.keys import EXCLUSIVE, KEYS, NEEDS, REQUIRED
+from aftereffect.sweeps.keys import COLUMNS, EXCLUSIVE, KEYS, NEEDS, REQUIRED
 from aftereffect.sweeps.places import Path
 from aftereffect.sweeps.problems import Problems
 
@@ -16,7 +16,7 @@ GRID, PARAMETERS = "grid", "parameters"
 #: Where a value stands that the file does not give.
 DEFAULT: Path = (GRID,)
 #: ``ars-ucb(alpha={alpha})`` names the parameter alpha.
-NAMED = re.compile(r"\{(\w+)\}")
+NAMED = re.compile(r"\{([^{}]+)\}")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,9 @@ class Grid:
 def grid_of(document: Mapping[str, Any], problems: Problems) -> Grid:
     """The grid of a sweep file, without values that are wrong; raises if that leaves nothing to combine."""
     for key in document:
-        if key not in (GRID, PARAMETERS):
+        if key in KEYS:
+            problems.add((key,), "belongs below [grid]")
+        elif key not in (GRID, PARAMETERS):
             problems.add((key,), f"unknown table: {nearest(key, (GRID, PARAMETERS))}")
     if GRID not in document:
         problems.add((GRID,), "the table [grid] is missing")
@@ -56,9 +58,9 @@ def grid_of(document: Mapping[str, Any], problems: Problems) -> Grid:
 def _table(document: Mapping[str, Any], name: str, problems: Problems) -> Mapping[str, Any]:
     table = document.get(name, {})
     if not isinstance(table, dict):
-        problems.add((name,), f"expected a table, [{name}], got {shown(table)}")
-        return {}
-    return table
+        problems.add((name,), f"expected one table, [{name}], got {shown(table)}")
+        problems.stop()
+    return table  # type: ignore[no-any-return]  # as TOML has it
 
 
 def _keys(given: Mapping[str, Any], problems: Problems) -> dict[str, list[Entry]]:
@@ -111,9 +113,13 @@ def _check_names(grid: Grid, problems: Problems) -> None:
         for entry in [entry for entry in entries if isinstance(entry.value, str)]:
             names = NAMED.findall(entry.value)
             named.update(names)
-            for name in [name for name in names if name not in grid.parameters]:
+            unknown = [name for name in names if name not in grid.parameters]
+            for name in unknown:
                 problems.add(entry.path, f"unknown parameter {{{name}}}: {nearest(name, grid.parameters)}")
+            if unknown:
                 entries.remove(entry)
     for name in grid.parameters:
         if name not in named:
             problems.add((PARAMETERS, name), f"no text in the grid names it: write {{{name}}} where it belongs")
+        if name in COLUMNS:
+            problems.add((PARAMETERS, name), "results have a column of that name: choose another")

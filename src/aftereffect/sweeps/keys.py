@@ -68,3 +68,6 @@ EXCLUSIVE = (
 )
 #: What makes sense only beside another.
 NEEDS = {"best": "arms", "worst": "arms", "delays": "rewards"}
+#: What the table of a sweep's results has besides the parameters.
+RESULTS = ("environment", "regret_mean", "regret_sem", "regret_p95", "rounds_mean", "seconds", "part")
+COLUMNS = (*KEYS, *RESULTS)

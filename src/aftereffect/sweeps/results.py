@@ -48,18 +48,17 @@ class SweepResults:
 
     def to_polars(self) -> "polars.DataFrame":
         """One row per cell: its parameters, what was played, the regret at the horizon, the name of its file."""
-        parameters = dict.fromkeys(name for cell in self.cells for name in cell.parameters)
+        names = dict.fromkeys(name for cell in self.cells for name in cell.parameters)
         rows = [
             {
-                **parameters,
-                **cell.parameters,
+                **{name: cell.parameters.get(name) for name in names},
                 **{name: notation(value) if isinstance(value, tuple) else value for name, value in cell.words.items()},
                 "policy": runs.label,
-                "environment": str(study.environment),
                 "arms": study.environment.arms,
                 "horizon": study.horizon,
                 "replications": study.replications,
                 "seed": study.seed,
+                "environment": str(study.environment),
                 "regret_mean": float(runs.mean[-1]),
                 "regret_sem": None if runs.sem is None else float(runs.sem[-1]),
                 "regret_p95": float(runs.p95[-1]),
@@ -70,5 +69,10 @@ class SweepResults:
             for cell, study in self
             for runs in study
         ]
+        for name in names:
+            values = [row[name] for row in rows if row[name] is not None]
+            if not all(type(value) is float or (type(value) is int and abs(value) < 2**63) for value in values):
+                for row in rows:  # a column has one type
+                    row[name] = None if row[name] is None else notation(row[name])
         frame: polars.DataFrame = imported("polars").DataFrame(rows, infer_schema_length=None)
         return frame

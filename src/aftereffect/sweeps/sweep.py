@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 import tomllib
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -62,7 +63,7 @@ class Sweep:
             raise InputError(f"cannot read {source}: it is not text in UTF-8") from None
         try:
             document = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:  # the latter, and a plain ValueError, for what no one would write
             raise SweepError([_not_toml(source, text, error)]) from None
         problems = Problems(str(source), places_in(text))
         return cls(cells_of(grid_of(document, problems), source.parent, problems))
@@ -108,20 +109,25 @@ class Sweep:
         estimate = Estimate(owners, crew.workers)
         found = complete = len(self.cells) - len(missing)
 
-        def note(task: Task, replications: int, seconds: float) -> None:
-            estimate.note(task, replications, seconds)
-            progress(Stage(complete, estimate.seconds_left()))
+        left, told = None, 0.0
 
-        progress(Stage(complete, None))
+        def note(task: Task, replications: int, seconds: float) -> None:
+            nonlocal left, told
+            estimate.note(task, replications, seconds)
+            if time.monotonic() > told + 1:  # pieces may be many
+                left, told = estimate.seconds_left(), time.monotonic()
+            progress(Stage(complete, left))
+
+        progress(Stage(complete, left))
         for done in work(owners, crew, note):
             cell = owners[done.task]
             cell.plan.study([done]).save(cell.path(folder))
             complete += 1
-            progress(Stage(complete, estimate.seconds_left()))
+        progress(Stage(complete, 0.0))
         return found
 
 
-def _not_toml(source: Path, text: str, error: tomllib.TOMLDecodeError) -> str:
+def _not_toml(source: Path, text: str, error: Exception) -> str:
     """What Python's reader says, with its place as other problems tell it."""
     place = re.search(r" \(at line (\d+), column (\d+)\)", str(error))
     if place is None:

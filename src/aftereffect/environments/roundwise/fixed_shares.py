@@ -82,9 +82,10 @@ def in_shares(pulls: Pulls) -> SpreadCollect:
         if window == 1:
             total = products(memory, laws, row, oldest, LEFT + 2 * reach - before, before - max(first, 1) + 1)
         else:
-            left, gone = LEFT + reach - before, max(0, before + window - reach)
-            total = products(memory, laws, row, oldest, left, before)
-            total -= products(memory, laws, row, oldest + gone, left + gone - window, before - gone)
+            left, ending = LEFT + reach - before, min(before, max(0, before + window - reach))
+            total = products(memory, laws, row, oldest, left, ending)  # of pulls of which all lands by the end
+            for pull in range(ending, before):
+                total += memory[row, oldest + pull] * (laws[row, left + pull] - laws[row, left + pull - window])
 
         edge = max(start, end - reach + 1)
         place = here if edge == start else edge % size
