@@ -53,6 +53,14 @@ def test_totals_are_never_negative_and_nothing_is_exactly_nothing(environment):
     assert (seen[:, :unreached] == 0).all()
 
 
+def test_windows_between_two_deliveries_hold_exactly_nothing():
+    """Rewards of any size, in rounds of several slots: what is pending before and after must not leave a rest."""
+    environment = ae.StochasticBandit([0.7, 0.0], ae.Interval(30, 31), ae.Uniform())
+    script = Script(((1, 20, 20), (0, 15, 15), *[(1, 3, 3)] * 5))
+    for engine in ("roundwise", "slotwise"):
+        assert (totals(script, environment, engine, 200, seed=5) == 0).all()
+
+
 @pytest.mark.parametrize("spread", [s for s in samples.SPREADS if not isinstance(s, ae.spreads.RandomLag)], ids=str)
 def test_a_trace_is_the_convolution_of_what_was_generated(spread):
     study = ae.simulate("ars-ucb", ae.StochasticBandit([0.7, 0.4], spread), 700, 1, seed=2, engine="slotwise")
