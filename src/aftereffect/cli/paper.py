@@ -6,7 +6,7 @@ from typing import Any
 
 from aftereffect.cli.progress import progress_bar
 from aftereffect.cli.values import Number, Numbers
-from aftereffect.cli.workers import DaskAddress, workers
+from aftereffect.cli.workers import DaskAddress, Jobs, workers
 from aftereffect.paper import DEFAULT, FAR_HORIZON, FIGURES, QUICK, REPORT_PAGE, numbered, reproduce, steps, verdict
 
 
@@ -18,7 +18,7 @@ def paper(
     horizon: Number | None = None,
     replications: Number | None = None,
     seed: Number = DEFAULT.seed,
-    jobs: Number | None = None,
+    jobs: Jobs | None = None,
     dask: DaskAddress | None = None,
     data: Path | None = None,
     claims: bool = False,
@@ -44,10 +44,6 @@ def paper(
         Runs of each policy; by default 200, and 50 in figures 6 to 9; with --quick 50 and 10.
     seed
         The same seed gives the same results.
-    jobs
-        Threads, or with --dask its workers to keep busy; all of them by default.
-    dask
-        Play on the workers of this Dask scheduler, such as tcp://10.0.0.1:8786, or on "local" ones (needs the extra "dask").
     data
         A folder with the original files of Outbrain and Coupon, for figures 6 to 9 (all in it, or in outbrain/ and coupon/);
         stand-ins are drawn from published shares by default.

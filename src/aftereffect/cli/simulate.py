@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from aftereffect.cli.progress import progress_bar
 from aftereffect.cli.values import Number, Numbers, SpecText
-from aftereffect.cli.workers import DaskAddress, workers
+from aftereffect.cli.workers import DaskAddress, Jobs, workers
 from aftereffect.environments import EngineName, described
 from aftereffect.extras import require
 from aftereffect.outputs import writable
@@ -42,7 +42,7 @@ def simulate(
     seed: Number | None = None,
     engine: EngineName = "roundwise",
     checkpoints: Number = DEFAULT_COUNT,
-    jobs: Number | None = None,
+    jobs: Jobs | None = None,
     dask: DaskAddress | None = None,
     format: Format = "table",
     out: Path | None = None,
@@ -78,10 +78,6 @@ def simulate(
         roundwise is fast, slotwise literal; both have the same law.
     checkpoints
         At how many slots, evenly spaced in log time, regret is noted.
-    jobs
-        Threads, or with --dask its workers to keep busy; all of them by default.
-    dask
-        Play on the workers of this Dask scheduler, such as tcp://10.0.0.1:8786, or on "local" ones (needs the extra "dask").
     format
         How results are printed.
     out

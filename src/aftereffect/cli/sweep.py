@@ -10,8 +10,7 @@ from pathlib import Path
 
 from aftereffect.cli.progress import progress_bar
 from aftereffect.cli.simulate import Format
-from aftereffect.cli.values import Number
-from aftereffect.cli.workers import DaskAddress, workers
+from aftereffect.cli.workers import DaskAddress, Jobs, workers
 from aftereffect.errors import ParameterError
 from aftereffect.sweeps import Stage, Sweep, SweepResults
 
@@ -24,7 +23,7 @@ def sweep(
     /,
     *,
     out: Path | None = None,
-    jobs: Number | None = None,
+    jobs: Jobs | None = None,
     dask: DaskAddress | None = None,
     format: Format = "table",
 ) -> None:
@@ -39,10 +38,6 @@ def sweep(
         The sweep: keys as the options of simulate, each with a value or a list of them.
     out
         The folder of the results, made if it does not exist; named as the file, without its ending, by default.
-    jobs
-        Threads, or with --dask its workers to keep busy; all of them by default.
-    dask
-        Play on the workers of this Dask scheduler, such as tcp://10.0.0.1:8786, or on "local" ones (needs the extra "dask").
     format
         How results are printed: a row per cell, or in json its whole curve.
     """

@@ -8,10 +8,18 @@ from typing import Annotated, TypeAlias, TypedDict
 
 from cyclopts import Parameter
 
+from aftereffect.cli.values import Number
 from aftereffect.simulation.crew import check_jobs
 from aftereffect.simulation.dask_workers import dask_cluster
 
-DaskAddress: TypeAlias = Annotated[str, Parameter(metavar="ADDRESS")]
+Jobs: TypeAlias = Annotated[Number, Parameter(help="Threads, or with --dask its workers to keep busy; all of them by default.")]
+DaskAddress: TypeAlias = Annotated[
+    str,
+    Parameter(
+        metavar="ADDRESS",
+        help="Play on the workers of this Dask scheduler (tcp://10.0.0.1:8786), or on 'local' ones; needs the extra dask.",
+    ),
+]
 
 
 class Workers(TypedDict):

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -40,7 +40,7 @@ class Cell:
     words: Mapping[str, object]
     parameters: Mapping[str, object]
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The same for the same study, whatever else the sweep holds."""
         plan = self.plan
@@ -91,12 +91,10 @@ def _cell(
     """One cell, or None after telling why there cannot be one."""
     filled = {name: entry.value for name, entry in parameters.items()}
     words = {name: _filled(entry.value, filled) for name, entry in keys.items()}
-    parsed = {
-        name: problems.of(keys[name].path, partial(parse, words[name], kind)) for name, kind in _SPECS.items() if name in words
-    }
-    about = next(name for name in _WORLD if name in words)
-    if not all(parsed.values()):
+    specs = {name: kind for name, kind in _SPECS.items() if name in words}
+    if None in [problems.of(keys[name].path, partial(parse, words[name], kind)) for name, kind in specs.items()]:
         return None
+    about = next(name for name in _WORLD if name in words)
     world = problems.of(keys[about].path, lambda: environment(**_world(words)))
     if world is None or problems.of(keys["horizon"].path, lambda: _fits(world, words)) is None:
         return None
