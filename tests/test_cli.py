@@ -143,7 +143,7 @@ def test_refusals_are_one_line_and_exit_2(run, arguments, message):
 )
 def test_unwritable_paths_are_found_before_the_run(run, tmp_path, monkeypatch, option, name, message):
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr("aftereffect.cli.simulate.run_study", lambda *_, **__: pytest.fail("it ran"))
+    monkeypatch.setattr("aftereffect.simulation.plan.Plan.play", lambda *_, **__: pytest.fail("it ran"))
     status, out, err = run(*SIMULATE, option, str(tmp_path / name))
     assert (status, out) == (2, "")
     assert message in err
