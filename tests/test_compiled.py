@@ -16,7 +16,7 @@ import aftereffect as ae
 from aftereffect.kernels import PolicyKernels
 from aftereffect.policies import State, ucb1
 from aftereffect.simulation import replications
-from aftereffect.simulation.replications import Task
+from aftereffect.simulation.replications import Streams, Task
 
 PLAY = """
 import sys
@@ -211,12 +211,11 @@ def test_a_kernel_that_makes_arrays_of_its_own_is_compiled_all_the_same():
 
 def test_generators_are_let_go():
     """Machine code that does not count must not be given Python's objects: they would never be freed."""
-    policy, world = np.random.default_rng(1), np.random.default_rng(2)
     task = Task(ae.Ucb1(), ae.StochasticBandit([0.9, 0.5]), "roundwise", 10, (10,), 1, range(1))
-    prepared = replications.ready(task)
-    before = sys.getrefcount(policy), sys.getrefcount(world)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(replications, "streams", lambda *_: (policy, world))
-        for _ in range(5):
-            replications.play(task, prepared)
-    assert (sys.getrefcount(policy), sys.getrefcount(world)) == before
+    prepared, streams = replications.ready(task), Streams()
+    replications.play(task, prepared, streams)
+    generators = streams.of(1, range(1))
+    before = [sys.getrefcount(each[0]) for each in generators]
+    for _ in range(5):
+        replications.play(task, prepared, streams)
+    assert [sys.getrefcount(each[0]) for each in generators] == before

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import aftereffect as ae
+from aftereffect.simulation.driver import BATCH
+from aftereffect.simulation.replications import Streams
 
 ENV = ae.StochasticBandit([0.9, 0.6, 0.3], ae.UniformDelay(3, 9))
 POLICIES = ["ars-ucb", "ucb1"]
@@ -66,3 +68,16 @@ def test_golden_values():
     """A study that is run again with a later version gives the same numbers, or this test and the changelog say so."""
     regret = ae.simulate("ars-ucb", ENV, 2_000, 3, seed=7)["ars-ucb"].final
     assert regret == pytest.approx([140.1, 169.5, 115.8])
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**63 - 1])
+def test_streams_are_those_of_numpy_by_seed_and_replication(seed):
+    streams = Streams()
+    for replications in (range(3), range(5, 21), range(999_999, 1_000_000)):
+        for part, generators in enumerate(streams.of(seed, replications)):
+            assert len(generators) == BATCH
+            for generator, replication in zip(generators[: len(replications)], replications, strict=True):
+                fresh = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(replication, part))))
+                assert generator.bit_generator.state == fresh.bit_generator.state
+                assert np.array_equal(generator.random(5), fresh.random(5))
+                generator.integers(9, dtype=np.uint32)  # leaves half a number behind, which the next one must not find

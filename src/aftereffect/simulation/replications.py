@@ -15,6 +15,8 @@ from aftereffect.policies import Policy
 from aftereffect.provenance import made_by
 from aftereffect.simulation.driver import BATCH, Replay, batch, driver
 
+#: Of the recurrence that PCG64 is.
+_MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645
 #: What turns kernels into a batch driver.
 Builder = Callable[[PolicyKernels, Engine], Replay]
 
@@ -61,12 +63,37 @@ class Outcome(NamedTuple):
     rounds: Slots
 
 
-def streams(seed: int, replication: int) -> tuple[np.random.Generator, np.random.Generator]:
-    """The generators of policy and environment: the same whatever else runs, wherever, in whatever order."""
-    policy, world = (
-        np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(replication, part)))) for part in (0, 1)
-    )
-    return policy, world
+class Streams:
+    """The generators of policies and environments, for a batch at a time.
+
+    Those of a replication are the same whatever else runs, wherever, in whatever order. They are made once and then set to
+    other replications: making them, and handing new ones to machine code, takes longer than many a run.
+    """
+
+    def __init__(self) -> None:
+        self._policies: list[np.random.Generator] = []
+        self._worlds: list[np.random.Generator] = []
+
+    def of(self, seed: int, replications: range) -> tuple[tuple[np.random.Generator, ...], tuple[np.random.Generator, ...]]:
+        """As many as a batch takes, of policies and of environments; the first again and again where there are fewer."""
+        for part, generators in enumerate((self._policies, self._worlds)):
+            for place, replication in enumerate(replications):
+                if place == len(generators):
+                    generators.append(np.random.Generator(np.random.PCG64(0)))
+                seeds = np.random.SeedSequence(seed, spawn_key=(replication, part))
+                generators[place].bit_generator.state = _seeded(seeds)
+        return self._padded(self._policies, len(replications)), self._padded(self._worlds, len(replications))
+
+    def _padded(self, generators: list[np.random.Generator], count: int) -> tuple[np.random.Generator, ...]:
+        return (*generators[:count], *generators[:1] * (BATCH - count))
+
+
+def _seeded(seeds: np.random.SeedSequence) -> dict[str, object]:
+    """The state in which ``PCG64(seeds)`` begins."""
+    high, low, high_step, low_step = map(int, seeds.generate_state(4, np.uint64))
+    step = ((high_step << 64 | low_step) << 1 | 1) % 2**128
+    state = ((step + (high << 64 | low)) * _MULTIPLIER + step) % 2**128
+    return {"bit_generator": "PCG64", "state": {"state": state, "inc": step}, "has_uint32": 0, "uinteger": 0}
 
 
 class Played(NamedTuple):
@@ -140,7 +167,8 @@ def perform(name: str, task: Task, shelf: Shelf = _shelf) -> Performed:
     """
     prepared = shelf.ready(name, task)
     start = time.thread_time()
-    parts = [play(batch, prepared).outcome for batch in task.batches()]
+    streams = Streams()
+    parts = [play(batch, prepared, streams).outcome for batch in task.batches()]
     outcome = Outcome(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
     return Performed(outcome, time.thread_time() - start, made_by())
 
@@ -150,7 +178,7 @@ def run(task: Task, build: Builder = machine_code) -> Outcome:
     return play(task, ready(task, build)).outcome
 
 
-def play(task: Task, prepared: Ready) -> Played:
+def play(task: Task, prepared: Ready, streams: Streams | None = None) -> Played:
     """Play the replications of a task, at most a batch, in one call of the driver."""
     replay, engine, params = prepared
     arms, count = task.environment.arms, len(task.replications)
@@ -161,7 +189,6 @@ def play(task: Task, prepared: Ready) -> Played:
         np.stack([initial.own] * count),
         np.zeros(engine.memory),
     )
-    policy_rngs, world_rngs = zip(*(streams(task.seed, r) for r in task.replications), strict=True)
     replay(
         played.arms,
         played.own,
@@ -171,11 +198,6 @@ def play(task: Task, prepared: Ready) -> Played:
         task.horizon,
         np.array(task.checkpoints, dtype=np.int64),
         *played.outcome,
-        _padded(policy_rngs),
-        _padded(world_rngs),
+        *(streams or Streams()).of(task.seed, task.replications),
     )
     return played
-
-
-def _padded(rngs: tuple[np.random.Generator, ...]) -> tuple[np.random.Generator, ...]:
-    return rngs + rngs[:1] * (BATCH - len(rngs))
