@@ -1,10 +1,10 @@
 """A task is data: which policy, in which environment, which replications. Running it gives arrays."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -78,10 +78,11 @@ class Streams:
         """As many as a batch takes, of policies and of environments; the first again and again where there are fewer."""
         for part, generators in enumerate((self._policies, self._worlds)):
             for place, replication in enumerate(replications):
-                if place == len(generators):
-                    generators.append(np.random.Generator(np.random.PCG64(0)))
                 seeds = np.random.SeedSequence(seed, spawn_key=(replication, part))
-                generators[place].bit_generator.state = _seeded(seeds)
+                if place < len(generators):
+                    generators[place].bit_generator.state = _seeded(seeds)
+                else:
+                    generators.append(np.random.Generator(np.random.PCG64(seeds)))
         return self._padded(self._policies, len(replications)), self._padded(self._worlds, len(replications))
 
     def _padded(self, generators: list[np.random.Generator], count: int) -> tuple[np.random.Generator, ...]:
@@ -129,7 +130,7 @@ class Shelf:
 
     def __init__(self, size: int = 4) -> None:
         self._size = size
-        self._lock = Lock()
+        self._lock = threading.Lock()
         self._made: dict[str, Future[Ready]] = {}
 
     def ready(self, name: str, task: Task) -> Ready:
@@ -157,7 +158,14 @@ class Performed(NamedTuple):
     made_by: str
 
 
-_shelf = Shelf()
+class _Here(threading.local):
+    """What a thread keeps for itself."""
+
+    def __init__(self) -> None:
+        self.streams = Streams()
+
+
+_shelf, _here = Shelf(), _Here()
 
 
 def perform(name: str, task: Task, shelf: Shelf = _shelf) -> Performed:
@@ -167,8 +175,7 @@ def perform(name: str, task: Task, shelf: Shelf = _shelf) -> Performed:
     """
     prepared = shelf.ready(name, task)
     start = time.thread_time()
-    streams = Streams()
-    parts = [play(batch, prepared, streams).outcome for batch in task.batches()]
+    parts = [play(batch, prepared, _here.streams).outcome for batch in task.batches()]
     outcome = Outcome(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
     return Performed(outcome, time.thread_time() - start, made_by())
 
