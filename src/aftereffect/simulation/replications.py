@@ -128,7 +128,7 @@ class Shelf:
     mistaken for what it was.
     """
 
-    def __init__(self, size: int = 4) -> None:
+    def __init__(self, size: int = 2) -> None:
         self._size = size
         self._lock = threading.Lock()
         self._made: dict[str, Future[Ready]] = {}
