@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from aftereffect.outputs import writable
-from contestants.environments import LeftOut, python_of, run_or_leave_out
+from contestants.environments import CannotTakePartError, python_of, run_or_leave_out
 from contestants.protocol import Outcome, Work
 from tables import between, markdown, rewrite, rounded
 
@@ -92,7 +92,7 @@ def table(ours: Sequence[Outcome]) -> str:
     for rival in RIVALS:
         try:
             lines.append(row(rival, ours, both_works(rival)))
-        except LeftOut as reason:
+        except CannotTakePartError as reason:
             lines.append([rival.title, "left out", *[""] * 6])
             reasons.append(f"{rival.title} is left out: {reason}")
     return "\n\n".join([markdown(lines), *reasons])
@@ -134,7 +134,7 @@ def main() -> int:
             parser.error(f"cannot write the table into {target}: {problem}")  # exits with 2, before anything is measured
     try:
         measured = report()
-    except LeftOut as reason:
+    except CannotTakePartError as reason:
         print(f"aftereffect itself {reason}", file=sys.stderr)
         return 1
     if target is not None:

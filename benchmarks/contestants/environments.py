@@ -11,7 +11,7 @@ FOLDER = BENCHMARKS.parent / ".venv-field"
 LONGEST_REASON = 160
 
 
-class LeftOut(Exception):  # noqa: N818 it is no error of ours
+class CannotTakePartError(Exception):
     """Why a contestant cannot take part, in one line."""
 
 
@@ -35,10 +35,10 @@ def run_or_leave_out(command: list[str], trouble: str, seconds: float | None = N
     try:
         done = subprocess.run(command, cwd=BENCHMARKS, capture_output=True, text=True, timeout=seconds)
     except subprocess.TimeoutExpired:
-        raise LeftOut(f"{trouble}: not done after {seconds:.0f} seconds") from None
+        raise CannotTakePartError(f"{trouble}: not done after {seconds:.0f} seconds") from None
     if done.returncode != 0:
         sys.stderr.write(done.stderr)
-        raise LeftOut(f"{trouble}: {complaint(done.stderr) or f'exit status {done.returncode}'}")
+        raise CannotTakePartError(f"{trouble}: {complaint(done.stderr) or f'exit status {done.returncode}'}")
     return done.stdout
 
 

@@ -20,7 +20,7 @@ def run(world: World, horizon: int) -> None:
 
 def play(work: Work) -> list[float]:
     """The work, with equal indices decided by numpy's global generator, as SMPyBandits does."""
-    np.random.seed(work.seed)  # noqa: NPY002
+    np.random.seed(work.seed)  # noqa: NPY002  (its policies draw from there)
     with np.errstate(divide="ignore", invalid="ignore"):  # it divides by plays that are still 0
         return in_worlds(run)(work)
 

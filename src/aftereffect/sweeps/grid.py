@@ -57,10 +57,11 @@ def grid_of(document: Mapping[str, Any], problems: Problems) -> Grid:
 
 def _table(document: Mapping[str, Any], name: str, problems: Problems) -> Mapping[str, Any]:
     table = document.get(name, {})
-    if not isinstance(table, dict):
-        problems.add((name,), f"expected one table, [{name}], got {shown(table)}")
-        problems.stop()
-    return table  # type: ignore[no-any-return]  # as TOML has it
+    if isinstance(table, dict):
+        return table
+    problems.add((name,), f"expected one table, [{name}], got {shown(table)}")
+    problems.stop()
+    return {}
 
 
 def _keys(given: Mapping[str, Any], problems: Problems) -> dict[str, list[Entry]]:
