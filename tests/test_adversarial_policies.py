@@ -378,8 +378,10 @@ def driven(policy, arms, horizon, seed):
     while t < horizon:
         arm, planned, window = decide(*state, params, t, rng)
         slots = min(planned, horizon - t)
-        window = max(window - (planned - slots), 0)
-        absorb(*state, params, arm, slots, float(seen[t + slots - window : t + slots, arm].sum()))
+        if slots == planned:
+            absorb(*state, params, arm, window, float(seen[t + slots - window : t + slots, arm].sum()))
+        else:
+            window = 0
         decisions.append((arm, slots, window))
         t += slots
     return decisions, rng.random()
@@ -399,7 +401,7 @@ class Play:
         """Play, and look at the last slots; None if the horizon cuts the round short."""
         end = min(self.t + slots, self.horizon)
         cut = self.t + slots - end
-        window = max(window - cut, 0)
+        window = 0 if cut else window
         self.decisions.append((arm, end - self.t, window))
         self.t = end
         return None if cut else float(self.seen[end - window : end, arm].sum())
@@ -497,7 +499,7 @@ def algorithm_ars_clw(play, first_phase, h):
             arm = independent.drawn(play.rng, learner.p)
             slots = block(play.rng, "seed", d)
             if play.t + slots > end:
-                play.round(arm, end - play.t, min(d, end - play.t))  # and learn nothing
+                play.round(arm, end - play.t, 0)  # and learn nothing
             elif (total := play.round(arm, slots, d)) is not None:
                 learner.feed(arm, min(total / (2 * d), 1))
         end *= 2
@@ -565,7 +567,8 @@ def test_mini_batches_of_a_policy_that_plays_rounds(horizon):
             u = [min(m[i] / n[i] + math.sqrt(0.5 * math.log(t) / n[i]), 1) for i in range(3)]
             arm = min(range(3), key=lambda i: (-u[i], n[i], i))
         length = min(k[arm], batches - t)
-        m[arm] += min(play.round(arm, 3 * length, 3 * length), 3 * length) / 3
+        looked = 3 * length if length == k[arm] else 0
+        m[arm] += min(play.round(arm, 3 * length, looked), 3 * length) / 3
         n[arm] += length
         k[arm] += 1
         t += length
@@ -592,16 +595,51 @@ def test_mini_batches_show_at_most_one_a_slot():
     assert capped > 50
 
 
-@pytest.mark.parametrize("policy", [ae.Clw(3, "colt", "exp3"), ae.Clw(3), ae.ArsClw(), ae.MiniBatch(ae.Clw(3), 2)], ids=str)
-def test_a_block_cut_short_is_not_learned_from(policy):
+@pytest.mark.parametrize(
+    "policy",
+    [
+        ae.Exp3("loss"),
+        ae.Clw(3, "colt", "exp3"),
+        ae.Clw(0),
+        ae.ArsClw(ae.Power(0.5)),
+        ae.ArsExp3(),
+        ae.MiniBatch(ae.Exp3(), 7),
+        ae.MiniBatch(ae.Clw(3), 2),
+    ],
+    ids=str,
+)
+def test_missing_and_further_slots_change_no_average(policy):
+    """A learner looks at rates: half of the slots with half of the total teach as much as all, and so do twice as many."""
     decide, absorb = policy.kernels()
     params = policy.params(3, 1_000)
-    for missing in (0, 1):
-        state = policy.initial(3)
-        arm, slots, _ = decide(*state, params, 0, np.random.default_rng(1))
+    learned = []
+    for times in (1, 2, 0.5, 0.25):
+        state, t = policy.initial(3), 0
+        rng = np.random.default_rng(1)
+        for _ in range(40):
+            arm, slots, window = decide(*state, params, t, rng)
+            absorb(*state, params, arm, times * window, times * window * [0.3, 0.8, 0.1][arm])
+            t += slots
+        learned.append(state.arms)
+    assert not np.array_equal(learned[0], policy.initial(3).arms)
+    for other in learned[1:]:
+        assert other == pytest.approx(learned[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("policy", [ae.ArsClw(first_phase=12), ae.MiniBatch(ae.Clw(3), 20)], ids=str)
+def test_a_block_that_a_phase_or_the_last_batch_cuts_is_not_learned_from(policy):
+    decide, absorb = policy.kernels()
+    params = policy.params(3, 500)
+    state = policy.initial(3)
+    rng, t, cut = np.random.default_rng(3), 0, 0
+    while t < 500:
+        arm, slots, window = decide(*state, params, t, rng)
         before = state.arms.copy()
-        absorb(*state, params, arm, slots - missing, 2.0)
-        assert np.array_equal(state.arms, before) == bool(missing)
+        absorb(*state, params, arm, window, 0.5 * window)
+        assert np.array_equal(state.arms, before) == (window == 0)
+        cut += window == 0
+        t += slots
+    assert cut > 0
 
 
 def test_what_the_last_arm_is_when_rounding_leaves_something():

@@ -96,9 +96,9 @@ def test_regret_at_checkpoints_within_a_round():
 
 
 @each_engine
-def test_a_window_at_the_end_of_a_round_that_the_horizon_cuts(engine):
-    """A round of 100 slots looks at its last 10; cut after 95 it has seen 5 of them, cut after 80 none."""
+def test_nobody_looks_at_a_round_that_the_horizon_cuts(engine):
+    """A round of 100 slots looks at its last 10."""
     environment = ae.StochasticBandit([1, 0], ae.Immediate())
-    for horizon, total in ((100, 10), (95, 5), (91, 1), (90, 0), (80, 0)):
+    for horizon, total in ((100, 10), (99, 0), (80, 0)):
         task = Task(Script(((0, 100, 10),)), environment, engine, horizon, (horizon,), 1, range(1))
         assert play(task, ready(task)).own[0, 1] == total

@@ -15,15 +15,20 @@ Start with `simulate`; `parse` reads the spec strings of the command line.
 from aftereffect.environments import AdversarialBandit, Environment, StochasticBandit
 from aftereffect.errors import (
     AftereffectError,
+    ConflictError,
+    CorruptionError,
     InputError,
     MissingExtraError,
+    NotFoundError,
     OutputError,
     ParameterError,
     SpecError,
+    StorageError,
     SweepError,
     WorkerError,
 )
 from aftereffect.growth import Exponential, Growth, Power
+from aftereffect.live import Experiment, open_storage
 from aftereffect.policies import (
     ArsClw,
     ArsExp3,
@@ -69,12 +74,15 @@ __all__ = [
     "Bernoulli",
     "Beta",
     "Clw",
+    "ConflictError",
     "Constant",
+    "CorruptionError",
     "Delaying",
     "DrawnArm",
     "DrawnRewards",
     "Environment",
     "Exp3",
+    "Experiment",
     "Exponential",
     "GeneralizedOdaaf",
     "Geometric",
@@ -87,6 +95,7 @@ __all__ = [
     "LinearRise",
     "MiniBatch",
     "MissingExtraError",
+    "NotFoundError",
     "Odaaf",
     "OutputError",
     "ParameterError",
@@ -105,6 +114,7 @@ __all__ = [
     "Spread",
     "Spreading",
     "StochasticBandit",
+    "StorageError",
     "Study",
     "Sweep",
     "SweepError",
@@ -115,6 +125,7 @@ __all__ = [
     "UniformDelay",
     "WorkerError",
     "dask_cluster",
+    "open_storage",
     "parse",
     "simulate",
 ]

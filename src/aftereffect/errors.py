@@ -9,7 +9,11 @@
     |-- OutputError         (OSError)      a path that cannot be written
     |-- InputError          (OSError)      a file that cannot be read as what it should be
     |-- MissingExtraError   (ImportError)  an optional dependency that is not installed
-    `-- WorkerError         (RuntimeError) workers that cannot be reached, are gone, or run other code
+    |-- WorkerError         (RuntimeError) workers that cannot be reached, are gone, or run other code
+    |-- ConflictError       (ValueError)   something else than what a live experiment has recorded
+    |-- NotFoundError       (LookupError)  no live experiment of that name
+    `-- StorageError        (OSError)      a storage that cannot be reached, read or written
+        `-- CorruptionError                a storage that holds something else than was recorded
 
 Each leaf is also the builtin that a caller would think of catching, and each message is one line that says what was
 expected, what came, and what to do.
@@ -52,3 +56,19 @@ class MissingExtraError(AftereffectError, ImportError):
 
 class WorkerError(AftereffectError, RuntimeError):
     """Workers of an executor that cannot be reached, are gone, or run other code."""
+
+
+class ConflictError(AftereffectError, ValueError):
+    """Something else than what a live experiment has recorded; nothing was changed."""
+
+
+class NotFoundError(AftereffectError, LookupError):
+    """No live experiment of that name."""
+
+
+class StorageError(AftereffectError, OSError):
+    """A storage that cannot be reached, read or written."""
+
+
+class CorruptionError(StorageError):
+    """A storage that holds something else than was recorded."""

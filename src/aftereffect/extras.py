@@ -11,6 +11,8 @@ EXTRAS = {
     "plot": ("matplotlib",),
     "data": ("polars",),
     "dask": ("distributed",),
+    "live": ("sqlalchemy",),
+    "postgres": ("sqlalchemy", "psycopg"),
     "paper": ("matplotlib", "polars", "markdown_it"),
 }
 

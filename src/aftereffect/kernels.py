@@ -8,7 +8,7 @@ The loop that all of them serve (see `aftereffect.simulation.driver`)::
 
     arm, slots, window = decide(arms, own, params, t, rng)          play `arm` for `slots`, look at the last `window`
     total = collect(memory, world, t, arm, slots, window, rng)      what was seen in those
-    absorb(arms, own, params, arm, slots, total)                    learn from it
+    absorb(arms, own, params, arm, window, total)                   learn from it
 """
 
 from collections.abc import Callable

@@ -5,8 +5,9 @@ from pathlib import Path
 
 from aftereffect.checks import MOST_SLOTS, whole
 from aftereffect.errors import ParameterError
+from aftereffect.seeds import LARGEST_SEED
 from aftereffect.simulation.checkpoints import log_spaced
-from aftereffect.simulation.plan import LARGEST_SEED, MOST_REPLICATIONS
+from aftereffect.simulation.plan import MOST_REPLICATIONS
 
 FIGURE_DECADES, FIGURE_CHECKPOINTS = 3, 50
 #: Growth with time is judged by the last two decades of the long runs, so both must begin at a checkpoint.

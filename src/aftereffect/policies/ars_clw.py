@@ -24,7 +24,7 @@ from aftereffect.policies.clw import gain_gamma
 from aftereffect.policies.learners import CELLS, blank, draw, feed_gain, forget
 from aftereffect.spec import register
 
-OWN = PHASE, PLANNED = range(len(CELLS), len(CELLS) + 2)
+OWN = PHASE, LEARNS = range(len(CELLS), len(CELLS) + 2)
 #: Parameters: the number of phases; then, for each, where it ends, its d and its gamma.
 PHASES, TABLE = range(2)
 END, D, GAMMA = range(3)
@@ -79,13 +79,13 @@ def decide(arms: Matrix, own: Vector, params: Vector, t: int, rng: np.random.Gen
     phase = TABLE + int(own[PHASE]) * WIDTH
     arm = draw(arms, own, params[phase + GAMMA], rng)
     d = int(params[phase + D])
-    own[PLANNED] = seed_length(d, rng)
-    slots = min(int(own[PLANNED]), max(int(params[phase + END]) - t, 1))
-    return arm, slots, min(d, slots)
+    slots, left = seed_length(d, rng), max(int(params[phase + END]) - t, 1)
+    own[LEARNS] = slots <= left
+    return (arm, slots, d) if slots <= left else (arm, left, 0)
 
 
 def absorb(arms: Matrix, own: Vector, params: Vector, arm: int, slots: int, total: float) -> None:
     """Feed what was seen, unless the block was cut short."""
-    if slots == own[PLANNED]:
+    if own[LEARNS] == 1.0:
         phase = TABLE + int(own[PHASE]) * WIDTH
-        feed_gain(arms, own, params[phase + GAMMA], arm, min(total / (2.0 * params[phase + D]), 1.0))
+        feed_gain(arms, own, params[phase + GAMMA], arm, min(total / (2.0 * slots), 1.0))

@@ -56,6 +56,10 @@ class ArsExp3(Policy):
     beta: float = 0.5
     doubling: bool = False
 
+    @property
+    def needs_horizon(self) -> bool:
+        return not self.doubling
+
     def __post_init__(self) -> None:
         self._set(beta=real("beta", self.beta, above=0, at_most=100), doubling=flag("doubling", self.doubling))
 
@@ -109,17 +113,19 @@ def decide(arms: Matrix, own: Vector, params: Vector, t: int, rng: np.random.Gen
     epoch = TABLE + int(own[EPOCH]) * WIDTH
     arm = draw(arms, own, params[epoch + GAMMA], rng)
     own[ROUND] += 1
-    own[LEARNS] = own[ROUND] <= params[epoch + ROUNDS]
-    if own[LEARNS] == 0.0:
+    if own[ROUND] > params[epoch + ROUNDS]:
+        own[LEARNS] = 0.0
         return arm, max(int(params[epoch + END]) - t, 1), 0
     slots = power_slots(params, int(own[ROUND]))
+    own[LEARNS] = slots
     return arm, slots, slots
 
 
 def absorb(arms: Matrix, own: Vector, params: Vector, arm: int, slots: int, total: float) -> None:
     """Credit the round's total, at most one per slot, to the arm that was played."""
-    if own[LEARNS] == 1.0:
+    if own[LEARNS] > 0.0:
         epoch = TABLE + int(own[EPOCH]) * WIDTH
         gamma = params[epoch + GAMMA]
-        gain = min(total, float(slots)) / params[epoch + LONGEST]
+        seen = min(total, float(slots)) * (own[LEARNS] / slots)  # as much as the slots that were planned would show
+        gain = seen / params[epoch + LONGEST]
         reinforce(arms, own, arm, gamma * gain / (arms.shape[1] * probability(arms, own, gamma, arm)))

@@ -24,7 +24,7 @@ import numpy as np
 from aftereffect.checks import real
 from aftereffect.growth import Growth, Power, SlotsOfRound, as_growth
 from aftereffect.kernels import Matrix, PolicyKernels, Vector
-from aftereffect.policies.averages import PLAYS, ROUNDS, blank, credit, optimism, width
+from aftereffect.policies.averages import PLAYS, ROUNDS, blank, credit, optimism, radii, width
 from aftereffect.policies.base import Policy, State
 from aftereffect.spec import register
 
@@ -64,6 +64,9 @@ class ArsUcb(Policy):
 
     def params(self, arms: int, horizon: int) -> Vector:
         return np.append(self.alpha, self.growth.params(horizon))
+
+    def radii(self, state: State, params: Vector, t: int) -> Vector:
+        return radii(state.arms, self.alpha, t)
 
 
 @cache

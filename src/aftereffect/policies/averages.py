@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from aftereffect.kernels import Matrix
+from aftereffect.kernels import Matrix, Vector
 
 ROWS = PLAYS, COLLECTED, ROUNDS, AVERAGE, BREADTH = range(5)
 
@@ -35,3 +35,8 @@ def optimism(arms: Matrix, arm: int, width: float) -> float:
     """The upper confidence index of an arm: its average and a radius; no root for arms that were not played since."""
     index: float = arms[AVERAGE, arm] + width * arms[BREADTH, arm]
     return index
+
+
+def radii(arms: Matrix, alpha: float, t: int) -> Vector:
+    """The radius of each arm; infinite for one that was not played."""
+    return np.where(arms[PLAYS] > 0.0, width(alpha, t) * arms[BREADTH], math.inf)

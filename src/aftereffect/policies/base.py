@@ -19,11 +19,17 @@ class Policy(Spec, ABC):
     """A rule for playing rounds: parameters here, behaviour in two kernels.
 
     ``decide(arms, own, params, t, rng)`` answers which arm to play, for how many slots, and how many of the last of them
-    to look at; t is the number of slots played so far. ``absorb(arms, own, params, arm, slots, total)`` learns from the total
-    seen there; a round that the horizon cuts short is absorbed with the slots that were played.
+    to look at; t is the number of slots played so far. ``absorb(arms, own, params, arm, slots, total)`` learns that `slots` of
+    the round were looked at and showed that total. In a simulation these are the ones it asked for; live, some may be missing,
+    and a round that waits for its totals lasts longer than planned. A round that the horizon cuts short is not absorbed.
     """
 
     kind = "policy"
+
+    @property
+    def needs_horizon(self) -> bool:
+        """Whether its parameters depend on how long it plays; if not, those of a longer run must serve as well."""
+        return False
 
     def told(self, knowledge: Knowledge) -> "Policy":
         """The same policy, told what it must know about the delay and was not given; most need nothing."""
@@ -40,3 +46,7 @@ class Policy(Spec, ABC):
     @abstractmethod
     def params(self, arms: int, horizon: int) -> Vector:
         """What the kernels read, enough for a run of that many slots."""
+
+    def radii(self, state: State, params: Vector, t: int) -> Vector | None:
+        """By how much the policy, after t slots, allows each arm to be better than its average; None if it has no such idea."""
+        return None

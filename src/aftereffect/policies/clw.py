@@ -25,10 +25,9 @@ from aftereffect.kernels import Matrix, PolicyKernels, Vector
 from aftereffect.knowledge import Knowledge
 from aftereffect.policies.base import Policy, State
 from aftereffect.policies.blocks import VARIANTS, VariantName
-from aftereffect.policies.learners import CELLS, LEARNERS, LearnerName, blank, draw
+from aftereffect.policies.learners import LEARNERS, LearnerName, blank, draw
 from aftereffect.spec import nearest, register
 
-OWN = (PLANNED,) = range(len(CELLS), len(CELLS) + 1)
 RATE, MIX, D, WINDOW, DIVISOR = range(5)
 
 #: ``rate(d, arms, horizon)`` of a learner in a variant.
@@ -101,6 +100,7 @@ class Clw(Policy):
     d: int | None = None
     variant: VariantName = "jmlr"
     base: LearnerName = "tsallis"
+    needs_horizon = True
 
     def __post_init__(self) -> None:
         for name, known in (("variant", get_args(VariantName)), ("base", get_args(LearnerName))):
@@ -113,14 +113,14 @@ class Clw(Policy):
         if self.d is not None:
             return self
         if math.isinf(knowledge.bound):
-            raise ParameterError("clw must be told d, but here it is infinite: give a number")
+            raise ParameterError("clw must be told d, but here it is infinite or unknown: give a number")
         return replace(self, d=max(math.ceil(knowledge.bound), VARIANTS[self.variant].least))
 
     def kernels(self) -> PolicyKernels:
         return kernels(self.variant, self.base)
 
     def initial(self, arms: int) -> State:
-        return blank(arms, len(OWN))
+        return blank(arms)
 
     def params(self, arms: int, horizon: int) -> Vector:
         if self.d is None:
@@ -138,12 +138,10 @@ def kernels(variant: VariantName, learner: LearnerName) -> PolicyKernels:
 
     def decide(arms: Matrix, own: Vector, params: Vector, t: int, rng: np.random.Generator) -> tuple[int, int, int]:
         arm = draw(arms, own, params[MIX], rng)
-        slots = length(int(params[D]), rng)
-        own[PLANNED] = slots
-        return arm, slots, int(params[WINDOW])
+        return arm, length(int(params[D]), rng), int(params[WINDOW])
 
     def absorb(arms: Matrix, own: Vector, params: Vector, arm: int, slots: int, total: float) -> None:
-        if slots == own[PLANNED]:  # a block that was cut short did not come to its update
-            feed(arms, own, params[RATE], arm, min(total / params[DIVISOR], 1.0))
+        seen = total * (params[WINDOW] / slots)  # where slots are missing, as much as all of them would show
+        feed(arms, own, params[RATE], arm, min(seen / params[DIVISOR], 1.0))
 
     return PolicyKernels(decide, absorb)

@@ -44,6 +44,7 @@ class Exp3(Policy):
     """
 
     form: Form = "gain"
+    needs_horizon = True
 
     def __post_init__(self) -> None:
         if self.form not in get_args(Form):
@@ -76,6 +77,6 @@ def kernels(learner: LearnerName) -> PolicyKernels:
         return draw(arms, own, params[MIX], rng), 1, 1
 
     def absorb(arms: Matrix, own: Vector, params: Vector, arm: int, slots: int, total: float) -> None:
-        feed(arms, own, params[RATE], arm, min(total, 1.0))
+        feed(arms, own, params[RATE], arm, min(total / slots, 1.0))
 
     return PolicyKernels(decide, absorb)

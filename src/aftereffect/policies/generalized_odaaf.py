@@ -39,6 +39,7 @@ class GeneralizedOdaaf(Policy):
     """
 
     d: float | None = None
+    needs_horizon = True
 
     def __post_init__(self) -> None:
         if self.d is not None:
@@ -48,7 +49,7 @@ class GeneralizedOdaaf(Policy):
         if self.d is not None:
             return self
         if math.isinf(knowledge.bound):
-            raise ParameterError("generalized-odaaf must be told d, but here it is infinite: give a number")
+            raise ParameterError("generalized-odaaf must be told d, but here it is infinite or unknown: give a number")
         return replace(self, d=knowledge.bound)
 
     def kernels(self) -> PolicyKernels:

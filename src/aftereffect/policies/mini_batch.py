@@ -23,7 +23,7 @@ from aftereffect.policies.exp3 import Exp3
 from aftereffect.spec import as_spec, register
 
 #: Before the cells and the parameters of the base come these.
-LAST_ARM, PLANNED, BASE_OWN = range(3)
+LAST_ARM, LEARNS, WINDOW, BASE_OWN = range(4)
 SIZE, BATCHES, BASE_PARAMS = range(3)
 
 
@@ -47,6 +47,7 @@ class MiniBatch(Policy):
 
     base: Policy = Exp3()
     size: int | None = None
+    needs_horizon = True
 
     def __post_init__(self) -> None:
         self._set(base=as_spec(self.base, Policy))
@@ -68,6 +69,9 @@ class MiniBatch(Policy):
         batches = horizon // size
         return np.concatenate([[size, batches], self.base.params(arms, max(batches, 1))])
 
+    def radii(self, state: State, params: Vector, t: int) -> Vector | None:
+        return self.base.radii(State(state.arms, state.own[BASE_OWN:]), params[BASE_PARAMS:], t // int(params[SIZE]))
+
 
 @cache
 def kernels(base: PolicyKernels) -> PolicyKernels:
@@ -76,17 +80,19 @@ def kernels(base: PolicyKernels) -> PolicyKernels:
 
     def decide(arms: Matrix, own: Vector, params: Vector, t: int, rng: np.random.Generator) -> tuple[int, int, int]:
         size, done = int(params[SIZE]), t // int(params[SIZE])
-        if done >= params[BATCHES]:
+        left = int(params[BATCHES]) - done
+        if left <= 0:
+            own[LEARNS] = 0.0
             return int(own[LAST_ARM]), size, 0
         arm, batches, window = base_decide(arms, own[BASE_OWN:], params[BASE_PARAMS:], done, rng)
-        own[LAST_ARM] = arm
-        own[PLANNED] = min(batches, int(params[BATCHES]) - done)
-        return arm, int(own[PLANNED]) * size, max(window - (batches - int(own[PLANNED])), 0) * size
+        own[LAST_ARM], own[LEARNS], own[WINDOW] = arm, batches <= left, window
+        return (arm, batches * size, window * size) if batches <= left else (arm, left * size, 0)
 
     def absorb(arms: Matrix, own: Vector, params: Vector, arm: int, slots: int, total: float) -> None:
-        size, batches = params[SIZE], int(own[PLANNED])
-        if slots == batches * size:
-            base_absorb(arms, own[BASE_OWN:], params[BASE_PARAMS:], arm, batches, min(total, float(slots)) / size)
-        own[PLANNED] = 0.0
+        if own[LEARNS] == 1.0:
+            window = int(own[WINDOW])
+            # Had none of the slots been missing; and of a batch its average.
+            seen = min(total, float(slots)) / params[SIZE] * (window * params[SIZE] / max(slots, 1))
+            base_absorb(arms, own[BASE_OWN:], params[BASE_PARAMS:], arm, window, seen)
 
     return PolicyKernels(decide, absorb)

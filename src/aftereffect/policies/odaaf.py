@@ -89,6 +89,7 @@ class Odaaf(Policy):
     mean_delay: float | None = None
     variance: float | None = None
     bound: float | None = None
+    needs_horizon = True
 
     def __post_init__(self) -> None:
         if self.variant not in get_args(VariantName):
@@ -107,7 +108,7 @@ class Odaaf(Policy):
         for name, truth in missing.items():
             if math.isinf(truth):
                 raise ParameterError(
-                    f"odaaf(variant={self.variant}) must be told {name}, but here it is infinite: give a number"
+                    f"odaaf(variant={self.variant}) must be told {name}, but here it is infinite or unknown: give a number"
                 )
         return replace(self, **missing)
 

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from aftereffect.kernels import Matrix, PolicyKernels, Vector
-from aftereffect.policies.averages import PLAYS, blank, credit, optimism, width
+from aftereffect.policies.averages import PLAYS, blank, credit, optimism, radii, width
 from aftereffect.policies.base import Policy, State
 from aftereffect.spec import register
+
+ALPHA = 2.0
 
 
 @register
@@ -33,11 +35,14 @@ class Ucb1(Policy):
     def params(self, arms: int, horizon: int) -> Vector:
         return np.zeros(1)
 
+    def radii(self, state: State, params: Vector, t: int) -> Vector:
+        return radii(state.arms, ALPHA, t)
+
 
 def decide(arms: Matrix, own: Vector, params: Vector, t: int, rng: np.random.Generator) -> tuple[int, int, int]:
     """The arm with the highest index, for one slot."""
     chosen, highest = 0, -1.0
-    shared = width(2.0, t)
+    shared = width(ALPHA, t)
     for arm in range(arms.shape[1]):
         if arms[PLAYS, arm] == 0.0:
             return arm, 1, 1

@@ -71,13 +71,15 @@ def driver(policy: PolicyKernels, environment: WorldKernels) -> Play:
                 # Compiled code does not check indices: what a faulty kernel wrote elsewhere would not be noticed.
                 raise ValueError("decide must return an arm from 0 on, at least one slot, and a window within the slots")
             slots = min(planned, horizon - t)
-            total = collect(memory, world, t, arm, slots, max(window - (planned - slots), 0), world_rng)
+            whole = slots == planned
+            total = collect(memory, world, t, arm, slots, window if whole else 0, world_rng)
             while reached < checkpoints.shape[0] and checkpoints[reached] <= t + slots:
                 regret[reached] = lost + lose(world, t, arm, checkpoints[reached] - t)
                 reached += 1
             lost += lose(world, t, arm, slots)
             plays[arm] += slots
-            absorb(arms, own, params, arm, slots, total)
+            if whole:
+                absorb(arms, own, params, arm, window, total)
             t += slots
             rounds += 1
         return rounds

@@ -1,7 +1,6 @@
 """A plan: everything that a study will be, checked before anything runs."""
 
 import os
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,15 +11,13 @@ from aftereffect.errors import InputError, ParameterError
 from aftereffect.knowledge import Knowledge
 from aftereffect.policies import Policy
 from aftereffect.provenance import made_by
+from aftereffect.seeds import seed_or_drawn
 from aftereffect.simulation.checkpoints import DEFAULT_COUNT, checkpoints_for
 from aftereffect.simulation.crew import Crew, Done, work
 from aftereffect.simulation.replications import Task
 from aftereffect.simulation.study import PolicyRuns, Study
 from aftereffect.spec import as_spec, nearest
 
-#: Small enough for any integer column and for JSON readers that keep numbers as doubles.
-_DRAWN_SEED_BITS = 53
-LARGEST_SEED = 2**63 - 1
 #: A curve is kept of each.
 MOST_REPLICATIONS = 10_000_000
 
@@ -88,7 +85,7 @@ def planned(
     slots = whole("horizon", horizon, at_least=1, at_most=MOST_SLOTS)
     world.check(engine, slots)
     count = whole("replications", replications, at_least=1, at_most=MOST_REPLICATIONS)
-    entropy = secrets.randbits(_DRAWN_SEED_BITS) if seed is None else whole("seed", seed, at_most=LARGEST_SEED)
+    entropy = seed_or_drawn(seed)
     marks = checkpoints_for(slots, checkpoints)
     for player in players.values():
         player.params(world.arms, slots)

@@ -13,6 +13,7 @@ from aftereffect.environments import EngineName, Environment
 from aftereffect.kernels import Engine, Matrix, PolicyKernels, Slots, Vector
 from aftereffect.policies import Policy
 from aftereffect.provenance import made_by
+from aftereffect.seeds import POLICY, WORLD, stream
 from aftereffect.simulation.driver import BATCH, Replay, batch, driver
 
 #: Of the recurrence that PCG64 is.
@@ -76,9 +77,9 @@ class Streams:
 
     def of(self, seed: int, replications: range) -> tuple[tuple[np.random.Generator, ...], tuple[np.random.Generator, ...]]:
         """As many as a batch takes, of policies and of environments; the first again and again where there are fewer."""
-        for part, generators in enumerate((self._policies, self._worlds)):
+        for part, generators in ((POLICY, self._policies), (WORLD, self._worlds)):
             for place, replication in enumerate(replications):
-                seeds = np.random.SeedSequence(seed, spawn_key=(replication, part))
+                seeds = stream(seed, replication, part)
                 if place < len(generators):
                     generators[place].bit_generator.state = _seeded(seeds)
                 else:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from aftereffect.checks import MOST_SLOTS, arm_means, real, shown, whole
 from aftereffect.environments import ENGINES
 from aftereffect.errors import ParameterError
+from aftereffect.seeds import LARGEST_SEED
 from aftereffect.simulation.checkpoints import DEFAULT_COUNT, MOST_COUNT
-from aftereffect.simulation.plan import LARGEST_SEED, MOST_REPLICATIONS
+from aftereffect.simulation.plan import MOST_REPLICATIONS
 from aftereffect.spec import nearest
 
 

@@ -1,0 +1,94 @@
+"""The log of an experiment: decisions and outcomes, each with a hash chained to the one before."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Literal, NamedTuple
+
+from aftereffect.errors import CorruptionError
+from aftereffect.provenance import __version__
+
+Kind = Literal["decision", "outcome", "close"]
+
+
+class Event(NamedTuple):
+    """One line of the log; what does not apply to its kind is None.
+
+    - decision: `slot` is played with `arm`, in `round`, which is planned up to slot `until` and looks at its last `window`.
+    - outcome: `slot` brought `value`, or is missing where that is None. `round` is the open round it counts in; None if it came
+      too late to count. A revision has the number of those before it.
+    - close: the experiment ended when `slot` would have been next.
+    """
+
+    seq: int
+    kind: Kind
+    slot: int
+    revision: int
+    round: int | None
+    arm: int | None
+    until: int | None
+    window: int | None
+    value: float | None
+    version: str
+    at: str
+    hash: bytes
+
+
+class Link(NamedTuple):
+    """A place in the log: how many events there are up to it, and the hash of the last."""
+
+    seq: int
+    hash: bytes
+
+    def next(
+        self,
+        kind: Kind,
+        slot: int,
+        *,
+        revision: int = 0,
+        round: int | None = None,
+        arm: int | None = None,
+        until: int | None = None,
+        window: int | None = None,
+        value: float | None = None,
+    ) -> Event:
+        """The event that follows, made now by this version."""
+        fields = (self.seq + 1, kind, slot, revision, round, arm, until, window, value, __version__, now())
+        return Event(*fields, hash=_digest(self.hash, fields))
+
+    def follow(self, event: Event) -> "Link":
+        """The place after an event, if it is the one that was written to follow this."""
+        if event.seq != self.seq + 1 or not proves(event, self.hash):
+            raise CorruptionError(f"event {self.seq + 1} of the log is not what was recorded")
+        return Link(event.seq, event.hash)
+
+
+def proves(event: Event, previous: bytes) -> bool:
+    """Whether an event is as it was recorded, given the hash of the one before."""
+    try:
+        return event.hash == _digest(previous, event[:-1])
+    except TypeError:  # a flipped bit can turn text into bytes
+        return False
+
+
+def now() -> str:
+    """The time, for people: nothing is decided by it, so a clock may jump."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def fingerprint(*texts: str) -> bytes:
+    """The hash of some texts."""
+    return _digest(b"", texts)
+
+
+def is_fingerprint(digest: bytes, *texts: str) -> bool:
+    """Whether that is the hash of those texts."""
+    try:
+        return digest == fingerprint(*texts)
+    except TypeError:  # a flipped bit can turn text into bytes
+        return False
+
+
+def _digest(previous: bytes, fields: Iterable[object]) -> bytes:
+    return hashlib.sha256(previous + json.dumps(tuple(fields)).encode()).digest()

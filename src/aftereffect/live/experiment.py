@@ -1,0 +1,282 @@
+"""A live experiment: ask which arm, tell what came, survive."""
+
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+from aftereffect.checks import whole
+from aftereffect.errors import ConflictError, CorruptionError, NotFoundError, ParameterError
+from aftereffect.extras import require
+from aftereffect.live.events import fingerprint
+from aftereffect.live.history import SAVERS, SUFFIXES, Line, lines
+from aftereffect.live.ledger import Ledger
+from aftereffect.live.reading import caught_up, events_about, opened, settings_of
+from aftereffect.live.rules import Outcome, Slot, decide, decided, finish, tell
+from aftereffect.live.settings import Settings, checked_name
+from aftereffect.live.snapshot import taken
+from aftereffect.live.status import Status, status_of
+from aftereffect.live.storage import DEFAULT_STORAGE, Log, Record, Storage, View, open_storage
+from aftereffect.live.verification import Verification, verified
+from aftereffect.outputs import replacing, writable
+from aftereffect.policies import Policy
+from aftereffect.seeds import seed_or_drawn
+from aftereffect.spec import as_spec, nearest
+
+#: Slots whose events are read at a time.
+_PIECE = 5_000
+
+
+class Experiment:
+    """One experiment in a storage. Make one with `create`, get back to it with `open`.
+
+    May be shared by threads, and any number of processes may work on the same experiment at once.
+
+    Examples
+    --------
+    >>> from aftereffect import Experiment
+    >>> banner = Experiment.create("banner", arms=["A", "B"], policy="ars-ucb", reward_range=(0, 200), storage="memory://")
+    >>> banner.ask()
+    Slot(number=0, arm='A', round=0, until=0, hold=False)
+    >>> banner.tell(0, 37)
+    Outcome(slot=0, value=37.0, change='recorded', counts=True)
+    >>> banner.ask().arm
+    'B'
+    """
+
+    def __init__(self, storage: Storage, record: Record) -> None:
+        self._storage = storage
+        self._record = record
+        self._lock = threading.RLock()
+        self._ledger: Ledger | None = None
+        with self._named():
+            self.settings = settings_of(record)
+
+    @classmethod
+    def create(
+        cls,
+        name: str,
+        *,
+        arms: Sequence[str],
+        policy: Policy | str,
+        reward_range: tuple[float, float],
+        max_total: float | None = None,
+        horizon: int | None = None,
+        seed: int | None = None,
+        storage: Storage | str = DEFAULT_STORAGE,
+    ) -> "Experiment":
+        """Begin an experiment; if it is there already, with these settings, it is opened.
+
+        Parameters
+        ----------
+        name
+            Letters, digits, ``-``, ``_`` and ``.``, 1 to 100 of them.
+        arms
+            What to choose from: at least two names.
+        policy
+            A policy or its spec string.
+        reward_range
+            The least and the most that the play of one slot can bring in all, over its whole life. Totals are scaled by it, not
+            capped: several plays may land in one slot.
+        max_total
+            The largest total to believe, against typing errors.
+        horizon
+            How many slots it will last, for policies that plan ahead; nothing is decided beyond it.
+        seed
+            Of what a randomised policy draws; drawn if not given, and part of the settings.
+        storage
+            A storage, or its URL (see `open_storage`).
+
+        Raises
+        ------
+        ConflictError
+            If there is an experiment of that name with other settings.
+        """
+        drawn = seed_or_drawn(seed)
+        wanted = Settings(name, arms, as_spec(policy, Policy), reward_range, drawn, max_total, horizon)
+        kept = storage if isinstance(storage, Storage) else open_storage(storage)
+        text = wanted.written()
+        record, new = kept.create(wanted.name, text, fingerprint(wanted.name, text))
+        experiment = cls(kept, record)
+        if not new:
+            experiment._check_same(wanted, any_seed=seed is None)
+        return experiment
+
+    @classmethod
+    def open(cls, name: str, *, storage: Storage | str = DEFAULT_STORAGE) -> "Experiment":
+        """Get back to an experiment; its snapshot, and what was recorded since, are checked.
+
+        Raises
+        ------
+        NotFoundError
+            If there is none of that name.
+        CorruptionError
+            If what is there is not what was recorded.
+        """
+        checked_name(name)
+        kept = storage if isinstance(storage, Storage) else open_storage(storage)
+        record = kept.find(name)
+        if record is None:
+            raise NotFoundError(f"there is no experiment {name!r} in {kept.url}: {nearest(name, kept.names())}")
+        experiment = cls(kept, record)
+        with experiment._reading():
+            return experiment
+
+    def __repr__(self) -> str:
+        return f"<Experiment {self.name!r} in {self._storage.url}>"
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.settings.name
+
+    @property
+    def storage(self) -> Storage:
+        """Where it is kept."""
+        return self._storage
+
+    def ask(self, slot: int | None = None) -> Slot:
+        """Decide the next slot, and record it before answering; or tell again what was decided for a slot.
+
+        Parameters
+        ----------
+        slot
+            The number of a decided slot, or of the next one; the next one if not given. To ask with the number is the safe way:
+            however often it is repeated, after whatever crash, the answer is the same and no slot is passed over.
+        """
+        number = None if slot is None else whole("slot", slot)
+        if number is not None:
+            with self._viewing() as view:
+                known = decided(view, self._record, self.settings, number)
+            if known is not None:
+                return known
+        with self._writing() as (log, ledger):
+            if number is not None and number < ledger.next_slot:  # another client decided it meanwhile
+                return cast(Slot, decided(log, self._record, self.settings, number))
+            return decide(log, ledger, number)
+
+    def tell(self, slot: int, value: float, *, revise: bool = False) -> Outcome:
+        """Record the total of a slot.
+
+        Parameters
+        ----------
+        slot
+            The number of a slot that was asked for. Totals may come late and in any order.
+        value
+            All that was seen in it, whichever arms it came from.
+        revise
+            Replace what was told before, while the slot's round is open.
+
+        Raises
+        ------
+        ConflictError
+            If something else was told before, or the experiment is closed.
+        ParameterError
+            If the slot or the value cannot be; nothing is recorded.
+        """
+        return self.tell_many([(slot, value)], revise=revise)[0]
+
+    def missing(self, slot: int, *, revise: bool = False) -> Outcome:
+        """Record that the total of a slot will never be known: it counts neither as reward nor as play."""
+        return self.tell_many([(slot, None)], revise=revise)[0]
+
+    def tell_many(self, outcomes: Iterable[tuple[int, float | None]], *, revise: bool = False) -> list[Outcome]:
+        """Record many at once, all or nothing: pairs of a slot and its total, or None where it is missing."""
+        with self._writing() as (log, ledger):
+            closed_before = ledger.rounds
+            answers = [tell(log, ledger, self._record, slot, value, revise=revise) for slot, value in outcomes]
+            if ledger.rounds > closed_before:
+                log.save(taken(ledger))
+            return answers
+
+    def status(self) -> Status:
+        """How it stands, arm by arm, and what comes next."""
+        with self._reading() as (_, ledger):
+            return status_of(ledger)
+
+    def history(self, after: int = -1, limit: int | None = None) -> list[Line]:
+        """What happened in the slots after one, at most so many of them."""
+        first = whole("after", after, at_least=-1) + 1
+        most = None if limit is None else whole("limit", limit)
+        with self._reading() as (view, ledger):
+            stop = ledger.next_slot if most is None else min(first + most, ledger.next_slot)
+            return list(self._lines(view, first, stop))
+
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Write the history into a .csv or a .parquet file (needs the extra ``data``)."""
+        if Path(path).suffix.lower() == ".parquet":
+            require("data")
+        target = writable(path, SUFFIXES)
+        with self._reading() as (view, ledger), replacing(target) as draft:
+            SAVERS[target.suffix.lower()](self._lines(view, 0, ledger.next_slot), draft)
+
+    def verify(self) -> Verification:
+        """Check every event, derive every decision again, and compare the snapshot with the log."""
+        with self._storage.reading(self._record.id) as view:
+            return verified(self._storage, self._record, view)
+
+    def close(self) -> Status:
+        """End it: nothing is decided or told from now on. Its final table; closing again gives the same."""
+        with self._writing() as (log, ledger):
+            finish(log, ledger)
+            return status_of(ledger)
+
+    def _lines(self, view: View, first: int, stop: int) -> Iterator[Line]:
+        for begin in range(first, stop, _PIECE):
+            yield from lines(self.settings, events_about(view, self._record, begin, min(begin + _PIECE, stop)))
+
+    @contextmanager
+    def _viewing(self) -> Iterator[View]:
+        with self._named(), self._storage.reading(self._record.id) as view:
+            yield view
+
+    @contextmanager
+    def _reading(self) -> Iterator[tuple[View, Ledger]]:
+        """The log as it is now, and its fold."""
+        with self._lock, self._viewing() as view:
+            yield view, self._current(view)
+
+    @contextmanager
+    def _writing(self) -> Iterator[tuple[Log, Ledger]]:
+        """The same, to be added to."""
+        with self._lock, self._named():
+            try:
+                with self._storage.writing(self._record.id) as log:
+                    ledger = self._current(log)
+                    place = ledger.place
+                    yield log, ledger
+            except BaseException as error:
+                # A refusal changed nothing. After anything else the log is read again: it knows what was kept.
+                refused = isinstance(error, (ParameterError, ConflictError))
+                if not refused or self._ledger is None or self._ledger.place != place:
+                    self._ledger = None
+                raise
+
+    def _current(self, view: View) -> Ledger:
+        if self._ledger is None:
+            self._ledger = opened(self.settings, self._record, view)
+        else:
+            ledger, self._ledger = self._ledger, None  # an event that proves false leaves nothing behind
+            self._ledger = caught_up(ledger, view)
+        return self._ledger
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Say which experiment is damaged, and what can be done."""
+        try:
+            yield
+        except CorruptionError as error:
+            if self._record.name in str(error):
+                raise
+            raise CorruptionError(
+                f"experiment {self._record.name!r} is damaged, {error}; verify tells how much is whole, restore a backup"
+            ) from None
+
+    def _check_same(self, wanted: Settings, *, any_seed: bool) -> None:
+        known, asked = self.settings.plain(), wanted.plain()
+        names = [name for name in known if known[name] != asked[name] and not (name == "seed" and any_seed)]
+        if names:
+            have, came = (", ".join(f"{name} {each[name]}" for name in names) for each in (known, asked))
+            raise ConflictError(f"experiment {self.name!r} exists with {have}; got {came}: a new idea is a new experiment")

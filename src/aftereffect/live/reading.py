@@ -1,0 +1,59 @@
+"""Reading a log: in pieces, and believing nothing that its hashes do not prove."""
+
+from collections.abc import Iterator
+
+from aftereffect.errors import CorruptionError
+from aftereffect.live.events import Event, Link, is_fingerprint, proves
+from aftereffect.live.ledger import Ledger
+from aftereffect.live.settings import Settings
+from aftereffect.live.snapshot import restored
+from aftereffect.live.storage import Record, View
+
+#: Events that are held in memory at a time.
+_PIECE = 10_000
+
+
+def settings_of(record: Record) -> Settings:
+    """The settings of an experiment, if they are as they were recorded."""
+    if not is_fingerprint(record.digest, record.name, record.settings):
+        raise CorruptionError("its settings are not what was recorded")
+    return Settings.read(record.settings)
+
+
+def start_of(record: Record) -> Link:
+    """Where the chain of an experiment begins: its first event proves the settings too."""
+    return Link(0, record.digest)
+
+
+def opened(settings: Settings, record: Record, view: View) -> Ledger:
+    """An experiment as it stands: the snapshot, and what was recorded since."""
+    ledger = restored(settings, start_of(record), view.snapshot())
+    if ledger.place.seq > 0:
+        last = view.events(ledger.place.seq - 1, 1)
+        if [event.hash for event in last] != [ledger.place.hash]:
+            raise CorruptionError("its snapshot and its log do not belong together")
+    return caught_up(ledger, view)
+
+
+def caught_up(ledger: Ledger, view: View) -> Ledger:
+    """A ledger after all that others recorded since."""
+    return ledger.fold_all(events_after(view, ledger.place.seq))
+
+
+def events_after(view: View, seq: int) -> Iterator[Event]:
+    """All events after one, piece by piece."""
+    while piece := view.events(seq, _PIECE):
+        yield from piece
+        if len(piece) < _PIECE:
+            return
+        seq = piece[-1].seq
+
+
+def events_about(view: View, record: Record, first: int, stop: int) -> list[Event]:
+    """The events about some slots, each proved by the hash of the one before it."""
+    found = view.about(first, stop)
+    for event, before in found:
+        previous = record.digest if event.seq == 1 else before
+        if previous is None or not proves(event, previous):
+            raise CorruptionError(f"event {event.seq} of the log, about slot {event.slot}, is not what was recorded")
+    return [event for event, _ in found]

@@ -1,0 +1,56 @@
+"""Where experiments are kept: by URL, one class per kind of storage."""
+
+from collections.abc import Callable
+
+from aftereffect.errors import ParameterError
+from aftereffect.extras import imported, require
+from aftereffect.live.storage.base import Log, Record, Storage, View
+from aftereffect.live.storage.memory import MemoryStorage
+from aftereffect.spec import nearest
+
+DEFAULT_STORAGE = "sqlite:///aftereffect.db"
+
+
+def _sqlite(url: str, patience: float) -> Storage:
+    make_url = imported("sqlalchemy").make_url
+    from aftereffect.live.storage.sqlite import SqliteStorage
+
+    return SqliteStorage(make_url(url), patience)
+
+
+def _postgresql(url: str, patience: float) -> Storage:
+    require("postgres")
+    make_url = imported("sqlalchemy").make_url
+    from aftereffect.live.storage.postgresql import PostgresqlStorage
+
+    return PostgresqlStorage(make_url(url), patience)
+
+
+#: By the beginning of the URL. SQLAlchemy is imported when a storage needs it, and not before.
+STORAGES: dict[str, Callable[[str, float], Storage]] = {
+    "memory": MemoryStorage,
+    "sqlite": _sqlite,
+    "postgresql+psycopg": _postgresql,
+}
+
+
+def open_storage(url: str, *, patience: float = 60.0) -> Storage:
+    """The storage at a URL.
+
+    Parameters
+    ----------
+    url
+        ``sqlite:///file.db``, ``postgresql+psycopg://user:password@host/database``, or ``memory://`` for a new one that is gone
+        with the process.
+    patience
+        Seconds to wait for others who write.
+    """
+    scheme, mark, _ = url.partition("://") if isinstance(url, str) else ("", "", "")
+    if not mark or scheme not in STORAGES:
+        # The URL itself is not shown: there may be a password in it.
+        what = f"one that begins with {scheme!r}" if mark else "something else"
+        raise ParameterError(f"a storage is a URL such as {DEFAULT_STORAGE}, got {what}: {nearest(scheme, STORAGES)}")
+    return STORAGES[scheme](url, patience)
+
+
+__all__ = ["DEFAULT_STORAGE", "STORAGES", "Log", "MemoryStorage", "Record", "Storage", "View", "open_storage"]

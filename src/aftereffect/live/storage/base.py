@@ -1,0 +1,109 @@
+"""What live experiments ask of a storage."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple
+
+from aftereffect.live.events import Event
+from aftereffect.live.snapshot import Snapshot
+
+
+class Record(NamedTuple):
+    """An experiment as it was created: its settings as text and their fingerprint, where the chain of events begins."""
+
+    id: int
+    name: str
+    settings: str
+    digest: bytes
+    created_at: str
+
+
+class View(ABC):
+    """One experiment as it stood when a transaction began; nothing that others do meanwhile is seen."""
+
+    @abstractmethod
+    def snapshot(self) -> Snapshot | None:
+        """The last that was saved."""
+
+    @abstractmethod
+    def events(self, after: int, limit: int) -> Sequence[Event]:
+        """Events in the order of their numbers, beginning after this one, at most so many."""
+
+    @abstractmethod
+    def about(self, first: int, stop: int) -> Sequence[tuple[Event, bytes | None]]:
+        """Events about slots ``first .. stop - 1`` in the order of their numbers, each with the hash of the event before it.
+
+        That is None for the first event of all.
+        """
+
+
+class Log(View):
+    """A view that may be written to; nobody else writes to the experiment meanwhile."""
+
+    @abstractmethod
+    def append(self, event: Event) -> None:
+        """Add an event at the end."""
+
+    @abstractmethod
+    def save(self, snapshot: Snapshot) -> None:
+        """Replace the snapshot."""
+
+
+class Storage(ABC):
+    """A place that keeps experiments.
+
+    The contract, which `aftereffect.testing.StorageContract` checks:
+
+    - *Names*: `create` keeps a new experiment, or gives back what the name already stands for; of two that create the same
+      name at once one wins, and both get that. Ids never change.
+    - *Append-only*: an event, once kept, never changes and is never removed. Numbers go up by one from 1 on; two events of one
+      experiment have neither the same number nor the same slot, kind and revision: that raises `StorageError`.
+    - *Transactions*: what is appended and saved while `writing` becomes visible, all at once, when it is left without an
+      exception, and is then durable: it survives the end of the process, however sudden, and of the machine, if disks keep what
+      they say they wrote. Left by an exception, nothing of it is kept.
+    - *Exclusive*: of those who write to one experiment, in whatever thread, process or machine, one is at work and the others
+      wait; one that waits for too long gets a `StorageError`. Whoever enters sees all that was kept before.
+    - *Readers* see one moment, wait for no writer, and no writer waits for them.
+    - *Exact*: events and snapshots come back as they were given, every bit of a float included.
+    - *Loud*: what cannot be read or written raises `StorageError`, what cannot be as it was recorded `CorruptionError`.
+
+    Storages may be shared by threads.
+    """
+
+    #: As it was asked for, without a password.
+    url: str
+
+    @abstractmethod
+    def create(self, name: str, settings: str, digest: bytes) -> tuple[Record, bool]:
+        """Keep a new experiment, unless there is one of that name; the record that is kept, and whether it is new."""
+
+    @abstractmethod
+    def find(self, name: str) -> Record | None:
+        """The experiment of that name."""
+
+    @abstractmethod
+    def names(self) -> list[str]:
+        """All experiments, in the order of their creation."""
+
+    @abstractmethod
+    def reading(self, experiment: int) -> AbstractContextManager[View]:
+        """See one experiment."""
+
+    @abstractmethod
+    def writing(self, experiment: int) -> AbstractContextManager[Log]:
+        """See one experiment, and add to it: all or nothing."""
+
+    @abstractmethod
+    def examine(self) -> list[str]:
+        """What is wrong with the medium by its own checks; nothing if all is well or it has none."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of files and connections."""
+
+    def __enter__(self) -> "Storage":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,196 @@
+"""Experiments in a database, through SQLAlchemy Core: what SQLite and PostgreSQL share."""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import sqlalchemy as sa
+
+from aftereffect.errors import CorruptionError, StorageError
+from aftereffect.live.events import Event, now
+from aftereffect.live.snapshot import Snapshot
+from aftereffect.live.storage.base import Log, Record, Storage
+from aftereffect.live.storage.schema import VERSION, check_version, events, experiments, prepare, version_of
+
+#: The columns of an event, in the order of its fields.
+_FIELDS = [events.c[name] for name in Event._fields]
+_before = events.alias()
+
+_RECORDS = sa.select(*(experiments.c[name] for name in Record._fields)).order_by(experiments.c.id)
+_RECORD = _RECORDS.where(experiments.c.name == sa.bindparam("name"))
+_SNAPSHOT = sa.select(experiments.c.snapshot, experiments.c.snapshot_digest).where(experiments.c.id == sa.bindparam("of"))
+_EVENTS = (
+    sa.select(*_FIELDS)
+    .where(events.c.experiment == sa.bindparam("of"), events.c.seq > sa.bindparam("after"))
+    .order_by(events.c.seq)
+    .limit(sa.bindparam("most"))
+)
+_ABOUT = (
+    sa.select(*_FIELDS, _before.c.hash)
+    .outerjoin(_before, (_before.c.experiment == events.c.experiment) & (_before.c.seq == events.c.seq - 1))
+    .where(
+        events.c.experiment == sa.bindparam("of"),
+        events.c.slot >= sa.bindparam("first"),
+        events.c.slot < sa.bindparam("stop"),
+    )
+    .order_by(events.c.seq)
+)
+_APPEND = events.insert()
+_SAVE = experiments.update().where(experiments.c.id == sa.bindparam("of"))
+
+
+class DatabaseStorage(Storage):
+    """A database; what differs between them is below."""
+
+    def __init__(self, url: sa.URL, patience: float = 60.0) -> None:
+        self.url = url.render_as_string(hide_password=True)
+        self.patience = patience
+        self.engine = self._engine(url)
+        self._prepared = False
+
+    @abstractmethod
+    def _engine(self, url: sa.URL) -> sa.Engine:
+        """What makes connections."""
+
+    @abstractmethod
+    def _lock(self, connection: sa.Connection, experiment: int) -> None:
+        """Wait until nobody else writes to an experiment, and keep others from it until the transaction ends."""
+
+    @abstractmethod
+    def _lock_all(self, connection: sa.Connection) -> None:
+        """The same for tables that are made or migrated."""
+
+    @abstractmethod
+    def _explained(self, error: sa.exc.DBAPIError) -> StorageError:
+        """What the database said, as an error of ours."""
+
+    def _alone(self) -> AbstractContextManager[object]:
+        """Among the threads that write; by default the database keeps them apart."""
+        return nullcontext()
+
+    def _exists(self) -> bool:
+        """Whether there is anything to connect to, without making it."""
+        return True
+
+    def _check_foreign(self, connection: sa.Connection) -> None:
+        """Refuse a database without our tables that is not meant for them; by default any is."""
+
+    def create(self, name: str, settings: str, digest: bytes) -> tuple[Record, bool]:
+        with self._told(), self._alone(), self.engine.connect() as connection, _writing(connection):
+            self._prepare(connection)
+            self._lock_all(connection)
+            known = connection.execute(_RECORD, {"name": name}).one_or_none()
+            if known is None:
+                connection.execute(
+                    experiments.insert(), {"name": name, "settings": settings, "digest": digest, "created_at": now()}
+                )
+            record = connection.execute(_RECORD, {"name": name}).one()
+            return Record(*record), known is None
+
+    def find(self, name: str) -> Record | None:
+        found = self._records(_RECORD, {"name": name})
+        return found[0] if found else None
+
+    def names(self) -> list[str]:
+        return [record.name for record in self._records(_RECORDS, {})]
+
+    @contextmanager
+    def reading(self, experiment: int) -> Iterator[Log]:
+        with self._told(), self.engine.connect() as connection, connection.begin():
+            yield DatabaseLog(connection, experiment)
+
+    @contextmanager
+    def writing(self, experiment: int) -> Iterator[Log]:
+        with self._told(), self._alone(), self.engine.connect() as connection, _writing(connection):
+            self._lock(connection, experiment)
+            yield DatabaseLog(connection, experiment)
+
+    def examine(self) -> list[str]:
+        return []
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    def _records(self, query: sa.Select[Any], given: dict[str, object]) -> list[Record]:
+        if not self._exists():
+            return []
+        with self._told():
+            if not self._prepared:
+                with self.engine.connect() as connection:
+                    version = version_of(connection)
+                check_version(version)
+                if version == 0:
+                    return []
+                if version < VERSION:
+                    with self._alone(), self.engine.connect() as connection, _writing(connection):
+                        self._prepare(connection)
+                self._prepared = True
+            with self.engine.connect() as connection:
+                return [Record(*row) for row in connection.execute(query, given)]
+
+    def _prepare(self, connection: sa.Connection) -> None:
+        if not self._prepared:
+            self._lock_all(connection)
+            if version_of(connection) == 0:
+                self._check_foreign(connection)
+            prepare(connection)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Say which storage it was, and what to do."""
+        try:
+            yield
+        except (CorruptionError, StorageError) as error:
+            if self.url in str(error):
+                raise
+            raise type(error)(f"{self.url}: {error}") from None
+        except sa.exc.IntegrityError as error:
+            raise StorageError(f"{self.url}: what was to be recorded is there already: {error.orig}") from None
+        except sa.exc.DBAPIError as error:
+            explained = self._explained(error)
+            raise type(explained)(f"{self.url}: {explained}") from None
+        except sa.exc.SQLAlchemyError as error:
+            raise CorruptionError(f"{self.url}: a table does not hold what it should: {error}") from None
+
+
+class DatabaseLog(Log):
+    """One experiment within a transaction."""
+
+    def __init__(self, connection: sa.Connection, experiment: int) -> None:
+        self._connection = connection
+        self._experiment = experiment
+
+    def snapshot(self) -> Snapshot | None:
+        text, digest = self._rows(_SNAPSHOT)[0]
+        return None if text is None and digest is None else Snapshot(text, digest)
+
+    def events(self, after: int, limit: int) -> Sequence[Event]:
+        return [Event(*row) for row in self._rows(_EVENTS, after=after, most=limit)]
+
+    def about(self, first: int, stop: int) -> Sequence[tuple[Event, bytes | None]]:
+        return [(Event(*row[:-1]), row[-1]) for row in self._rows(_ABOUT, first=first, stop=stop)]
+
+    def append(self, event: Event) -> None:
+        self._connection.execute(_APPEND, {"experiment": self._experiment, **event._asdict()})
+
+    def save(self, snapshot: Snapshot) -> None:
+        self._connection.execute(_SAVE, {"of": self._experiment, "snapshot": snapshot.text, "snapshot_digest": snapshot.digest})
+
+    def _rows(self, query: sa.Select[Any], **given: object) -> Sequence[Sequence[Any]]:
+        try:
+            return self._connection.execute(query, {"of": self._experiment, **given}).all()
+        except (TypeError, ValueError, OverflowError, MemoryError) as error:  # a flipped bit can change the type of a cell
+            raise CorruptionError(f"a table does not hold what it should: {error}") from None
+
+
+@contextmanager
+def _writing(connection: sa.Connection) -> Iterator[None]:
+    """A transaction that is going to write."""
+    connection.execution_options(**{WRITES: True})
+    with connection.begin():
+        yield
+
+
+#: The name of the option that says so.
+WRITES = "aftereffect_writes"

@@ -1,0 +1,116 @@
+"""Experiments in memory: gone with the process. For trying things out, and for tests."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from aftereffect.errors import StorageError
+from aftereffect.live.events import Event, now
+from aftereffect.live.snapshot import Snapshot
+from aftereffect.live.storage.base import Log, Record, Storage
+
+
+@dataclass
+class Shelf:
+    """One experiment. Its events are only ever added to, so that a reader of the first so many is not disturbed."""
+
+    record: Record
+    events: list[Event] = field(default_factory=list)
+    about: dict[int, list[Event]] = field(default_factory=dict)
+    snapshot: Snapshot | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, event: Event) -> None:
+        """At the end, and to those about its slot."""
+        self.events.append(event)
+        self.about.setdefault(event.slot, []).append(event)
+
+
+class MemoryStorage(Storage):
+    """Keeps experiments in this process; ``memory://`` is a new one each time, so share the object itself."""
+
+    def __init__(self, url: str = "memory://", patience: float = 60.0) -> None:
+        self.url = url
+        self._patience = patience
+        self._lock = threading.Lock()
+        self._shelves: dict[str, Shelf] = {}
+
+    def create(self, name: str, settings: str, digest: bytes) -> tuple[Record, bool]:
+        with self._lock:
+            new = name not in self._shelves
+            record = Record(len(self._shelves) + 1, name, settings, digest, now())
+            return self._shelves.setdefault(name, Shelf(record)).record, new
+
+    def find(self, name: str) -> Record | None:
+        shelf = self._shelves.get(name)
+        return None if shelf is None else shelf.record
+
+    def names(self) -> list[str]:
+        with self._lock:
+            return list(self._shelves)
+
+    @contextmanager
+    def reading(self, experiment: int) -> Iterator[Log]:
+        yield MemoryLog(self._shelf(experiment))
+
+    @contextmanager
+    def writing(self, experiment: int) -> Iterator[Log]:
+        shelf = self._shelf(experiment)
+        if not shelf.lock.acquire(timeout=self._patience):
+            raise StorageError(f"another thread has been writing to {shelf.record.name!r} for {self._patience:g} seconds")
+        try:
+            log = MemoryLog(shelf)
+            yield log
+            log.keep()
+        finally:
+            shelf.lock.release()
+
+    def examine(self) -> list[str]:
+        return []
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def _shelf(self, experiment: int) -> Shelf:
+        with self._lock:
+            return next(shelf for shelf in self._shelves.values() if shelf.record.id == experiment)
+
+
+class MemoryLog(Log):
+    """Sees the events that there were, and those appended since."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+        self._snapshot = shelf.snapshot
+        self._last = len(shelf.events)
+        self._new: list[Event] = []
+
+    def snapshot(self) -> Snapshot | None:
+        return self._snapshot
+
+    def events(self, after: int, limit: int) -> Sequence[Event]:
+        return [*self._shelf.events[after : min(after + limit, self._last)], *self._new[max(after - self._last, 0) :]][:limit]
+
+    def about(self, first: int, stop: int) -> Sequence[tuple[Event, bytes | None]]:
+        kept = (event for slot in range(first, stop) for event in self._shelf.about.get(slot, ()) if event.seq <= self._last)
+        new = (event for event in self._new if first <= event.slot < stop)
+        found = [*sorted(kept), *new]
+        return [(event, self.events(event.seq - 2, 1)[0].hash if event.seq > 1 else None) for event in found]
+
+    def append(self, event: Event) -> None:
+        key = (event.slot, event.kind, event.revision)
+        if event.seq != self._last + len(self._new) + 1:
+            raise StorageError(f"event {event.seq} cannot follow event {self._last + len(self._new)}")
+        if any(key == (other.slot, other.kind, other.revision) for other, _ in self.about(event.slot, event.slot + 1)):
+            raise StorageError(f"slot {event.slot} has a {event.kind} with revision {event.revision} already")
+        self._new.append(event)
+
+    def save(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def keep(self) -> None:
+        """Make what was appended and saved visible."""
+        for event in self._new:
+            self._shelf.add(event)
+        self._shelf.snapshot = self._snapshot

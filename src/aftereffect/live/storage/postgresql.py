@@ -1,0 +1,58 @@
+"""Experiments in PostgreSQL: for many processes and machines."""
+
+import sqlalchemy as sa
+
+from aftereffect.errors import CorruptionError, StorageError
+from aftereffect.live.storage.database import DatabaseStorage
+from aftereffect.live.storage.schema import experiments
+
+#: Any number that nobody else uses: whoever makes tables or experiments holds this lock.
+_SETUP_LOCK = 0x_AF7E_EFFE_C7
+
+_LOCK = sa.select(experiments.c.id).where(experiments.c.id == sa.bindparam("of")).with_for_update()
+
+#: What PostgreSQL's errors mean, by the beginning of their codes.
+_EXPLANATIONS: dict[str, tuple[type[StorageError], str]] = {
+    "53100": (StorageError, "the server's disk is full: nothing of this was recorded, make room and try again"),
+    "55P03": (StorageError, "another client has been writing for too long: nothing of this was recorded, try again"),
+    "25006": (StorageError, "the server takes no writes (a standby, perhaps)"),
+    "42501": (StorageError, "this user may not do that: grant rights on the tables aftereffect_*"),
+    "XX001": (CorruptionError, "the server found damaged data: restore a backup"),
+    "XX002": (CorruptionError, "the server found a damaged index: REINDEX, and verify"),
+}
+
+
+class PostgresqlStorage(DatabaseStorage):
+    """``postgresql+psycopg://user:password@host/database``: a row lock on the experiment."""
+
+    def _engine(self, url: sa.URL) -> sa.Engine:
+        # pre_ping: a server that was started again is noticed before a transaction, not by it.
+        engine = sa.create_engine(url, pool_pre_ping=True, isolation_level="READ COMMITTED")
+        sa.event.listen(engine, "connect", self._settle)
+        return engine
+
+    def _settle(self, connection: sa.engine.interfaces.DBAPIConnection, _: object) -> None:
+        cursor = connection.cursor()
+        cursor.execute(f"SET lock_timeout = {round(self.patience * 1000)}")
+        # An acknowledged outcome must be on the disk, whatever the server's default.
+        cursor.execute(
+            "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+        )
+        cursor.close()
+        connection.commit()
+
+    def _lock(self, connection: sa.Connection, experiment: int) -> None:
+        connection.execute(_LOCK, {"of": experiment})
+
+    def _lock_all(self, connection: sa.Connection) -> None:
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_SETUP_LOCK)))
+
+    def _explained(self, error: sa.exc.DBAPIError) -> StorageError:
+        state = getattr(error.orig, "sqlstate", None) or ""
+        for beginning, (kind, explanation) in _EXPLANATIONS.items():
+            if state.startswith(beginning):
+                return kind(explanation)
+        said = " ".join(str(error.orig).split())
+        if error.connection_invalidated or not state:
+            return StorageError(f"the server cannot be reached, or the connection broke: {said}")
+        return StorageError(said)

@@ -1,0 +1,81 @@
+"""The tables that experiments are kept in, and how a database comes to have them."""
+
+from collections.abc import Callable, Mapping
+
+import sqlalchemy as sa
+
+from aftereffect.errors import StorageError
+
+#: Of the tables below.
+VERSION = 1
+
+metadata = sa.MetaData()
+
+schema = sa.Table(
+    "aftereffect_schema",
+    metadata,
+    sa.Column("version", sa.Integer, nullable=False),
+)
+
+experiments = sa.Table(
+    "aftereffect_experiments",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("name", sa.Text, nullable=False, unique=True),
+    sa.Column("settings", sa.Text, nullable=False),
+    sa.Column("digest", sa.LargeBinary, nullable=False),
+    sa.Column("created_at", sa.Text, nullable=False),
+    sa.Column("snapshot", sa.Text),
+    sa.Column("snapshot_digest", sa.LargeBinary),
+)
+
+events = sa.Table(
+    "aftereffect_events",
+    metadata,
+    sa.Column("experiment", sa.ForeignKey(experiments.c.id), primary_key=True),
+    sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("slot", sa.BigInteger, nullable=False),
+    sa.Column("revision", sa.Integer, nullable=False),
+    sa.Column("round", sa.BigInteger),
+    sa.Column("arm", sa.Integer),
+    sa.Column("until", sa.BigInteger),
+    sa.Column("window", sa.BigInteger),
+    sa.Column("value", sa.Double),
+    sa.Column("version", sa.Text, nullable=False),
+    sa.Column("at", sa.Text, nullable=False),
+    sa.Column("hash", sa.LargeBinary, nullable=False),
+    # A slot is decided once and told once, whatever a program does.
+    sa.UniqueConstraint("experiment", "slot", "kind", "revision"),
+    sqlite_with_rowid=False,
+)
+
+#: By version, what makes the tables of the one before into its own. Written once and never changed.
+MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {}
+
+
+def version_of(connection: sa.Connection) -> int:
+    """The version of the tables in a database; 0 if it has none of ours."""
+    if not sa.inspect(connection).has_table(schema.name):
+        return 0
+    return int(connection.execute(sa.select(schema.c.version)).scalar_one())
+
+
+def check_version(version: int) -> None:
+    """Refuse tables that a later version of this library made: what they mean is not known here."""
+    if version > VERSION:
+        raise StorageError(
+            f"its tables have version {version}, made by a newer aftereffect; this one knows up to {VERSION}: update it"
+        )
+
+
+def prepare(connection: sa.Connection) -> None:
+    """Give a database the tables of today: all of them, or what migrations change in those of an earlier version."""
+    version = version_of(connection)
+    check_version(version)
+    if version == 0:
+        metadata.create_all(connection)
+        connection.execute(schema.insert().values(version=VERSION))
+    for later in range(max(version, 1) + 1, VERSION + 1) if version else ():
+        MIGRATIONS[later](connection)
+        connection.execute(schema.update().values(version=later))

@@ -1,0 +1,98 @@
+"""Experiments in a file, through SQLite: nothing to start, one writer at a time."""
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+import sqlalchemy as sa
+
+from aftereffect.errors import CorruptionError, StorageError
+from aftereffect.live.storage.database import WRITES, DatabaseStorage
+
+#: What SQLite's errors mean, by the beginning of their names.
+_EXPLANATIONS: dict[str, tuple[type[StorageError], str]] = {
+    "SQLITE_FULL": (StorageError, "the disk is full: nothing of this was recorded, make room and try again"),
+    "SQLITE_READONLY": (StorageError, "it may not be written: look at the permissions of the file and of its folder"),
+    "SQLITE_CANTOPEN": (StorageError, "it cannot be opened: the folder must exist, and both must be readable and writable"),
+    "SQLITE_BUSY": (StorageError, "another process has been writing for too long: nothing of this was recorded, try again"),
+    "SQLITE_NOTADB": (CorruptionError, "the file is no database of SQLite, or its beginning is damaged"),
+    "SQLITE_CORRUPT": (CorruptionError, "the file is damaged: restore a backup"),
+    "SQLITE_IOERR": (StorageError, "the disk reports an error: nothing of this was recorded"),
+}
+
+
+class SqliteStorage(DatabaseStorage):
+    """``sqlite:///file.db``: a write-ahead log, synced at every commit."""
+
+    def __init__(self, url: sa.URL, patience: float = 60.0) -> None:
+        if not url.database or url.database == ":memory:" or url.query or url.host:
+            raise StorageError(f"a storage in a file is sqlite:///file.db, got {url}; for one in memory write memory://")
+        self._path = Path(url.database)
+        self._writer = threading.Lock()
+        super().__init__(url, patience)
+
+    def _engine(self, url: sa.URL) -> sa.Engine:
+        # BEGIN is said below, not by the driver.
+        engine = sa.create_engine("sqlite://", creator=self._connect, poolclass=sa.pool.QueuePool)
+        sa.event.listen(engine, "begin", _begin)
+        return engine
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            f"file:{quote(str(self._path))}?mode=rwc",
+            uri=True,
+            timeout=self.patience,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            connection.execute(f"PRAGMA {setting}")
+        return connection
+
+    def _exists(self) -> bool:
+        try:
+            return self._path.exists()
+        except OSError as error:
+            raise StorageError(f"{self.url}: {error.strerror}") from None
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        # Between processes SQLite waits in ever longer naps; threads need not.
+        if not self._writer.acquire(timeout=self.patience):
+            raise StorageError(_EXPLANATIONS["SQLITE_BUSY"][1])
+        try:
+            yield
+        finally:
+            self._writer.release()
+
+    def _lock(self, connection: sa.Connection, experiment: int) -> None:
+        """BEGIN IMMEDIATE has it already."""
+
+    def _lock_all(self, connection: sa.Connection) -> None:
+        """BEGIN IMMEDIATE has it already."""
+
+    def _check_foreign(self, connection: sa.Connection) -> None:
+        if sa.inspect(connection).get_table_names():
+            raise StorageError("the file is a database of another program: name another file")
+
+    def examine(self) -> list[str]:
+        with self._told(), self.engine.connect() as connection:
+            found = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA integrity_check")]
+        return [] if found == ["ok"] else found
+
+    def _explained(self, error: sa.exc.DBAPIError) -> StorageError:
+        name = getattr(error.orig, "sqlite_errorname", "")
+        for beginning, (kind, explanation) in _EXPLANATIONS.items():
+            if name.startswith(beginning):
+                return kind(explanation)
+        if "decode" in str(error.orig):
+            return CorruptionError("a text cannot be read: the file is damaged, restore a backup")
+        return StorageError(str(error.orig))
+
+
+def _begin(connection: sa.Connection) -> None:
+    """A writer takes the lock at once: two that first read and then want to write would wait for each other."""
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.get_execution_options().get(WRITES) else "BEGIN")
