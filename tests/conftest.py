@@ -1,7 +1,11 @@
 """What holds for all tests."""
 
+import os
+
+import postgres as postgres_server
 import pytest
 
+from aftereffect import open_storage
 from aftereffect.simulation import compiled
 
 
@@ -23,3 +27,33 @@ def without_counting():
 def counting_allowed(without_counting, monkeypatch):
     """For kernels that make arrays of their own."""
     monkeypatch.setattr(compiled, "_compiled", without_counting)
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A real server; where its programs are not installed the tests that need it are left out, but never in CI."""
+    if postgres_server.programs() is None:
+        why = "PostgreSQL's programs (initdb, postgres, pg_ctl) are not installed: Debian has them in the package postgresql"
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(why)
+    server = postgres_server.Server()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
+def connect(request, tmp_path):
+    """Gives a storage, each time a new one over the same place."""
+    if request.param == "memory":
+        storage = open_storage("memory://")
+        yield lambda **options: storage
+        return
+    url = f"sqlite:///{tmp_path}/live.db" if request.param == "sqlite" else request.getfixturevalue("postgres").url()
+    opened = []
+
+    def connected(**options):
+        opened.append(open_storage(url, **options))
+        return opened[-1]
+
+    yield connected
+    for storage in opened:
+        storage.close()

@@ -84,7 +84,7 @@ def finish(log: Log, ledger: Ledger) -> None:
 
 def believable(settings: Settings, slot: int, value: object) -> float:
     """A total that a slot can have brought."""
-    total = real(f"the total of slot {slot}", value)
+    total = real(f"the total of slot {slot}", value) + 0.0  # no zero below zero: SQLite does not keep its sign
     low, high = settings.reward_range
     most = max(high, 0.0) * (slot + 1)
     if total < low:

@@ -20,7 +20,7 @@ class Record(NamedTuple):
 
 
 class View(ABC):
-    """One experiment as it stood when a transaction began; nothing that others do meanwhile is seen."""
+    """One experiment as it stood when it was first looked at; nothing that others do meanwhile is seen."""
 
     @abstractmethod
     def snapshot(self) -> Snapshot | None:
@@ -65,7 +65,7 @@ class Storage(ABC):
     - *Exclusive*: of those who write to one experiment, in whatever thread, process or machine, one is at work and the others
       wait; one that waits for too long gets a `StorageError`. Whoever enters sees all that was kept before.
     - *Readers* see one moment, wait for no writer, and no writer waits for them.
-    - *Exact*: events and snapshots come back as they were given, every bit of a float included.
+    - *Exact*: events and snapshots come back as they were given, every bit of a float included (but for the sign of zero).
     - *Loud*: what cannot be read or written raises `StorageError`, what cannot be as it was recorded `CorruptionError`.
 
     Storages may be shared by threads.

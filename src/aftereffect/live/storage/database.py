@@ -65,6 +65,9 @@ class DatabaseStorage(Storage):
     def _explained(self, error: sa.exc.DBAPIError) -> StorageError:
         """What the database said, as an error of ours."""
 
+    def _hold_still(self, connection: sa.Connection) -> None:
+        """Show a reader one moment, however much it reads; by default every transaction does."""
+
     def _alone(self) -> AbstractContextManager[object]:
         """Among the threads that write; by default the database keeps them apart."""
         return nullcontext()
@@ -98,6 +101,7 @@ class DatabaseStorage(Storage):
     @contextmanager
     def reading(self, experiment: int) -> Iterator[Log]:
         with self._told(), self.engine.connect() as connection, connection.begin():
+            self._hold_still(connection)
             yield DatabaseLog(connection, experiment)
 
     @contextmanager

@@ -41,6 +41,9 @@ class PostgresqlStorage(DatabaseStorage):
         cursor.close()
         connection.commit()
 
+    def _hold_still(self, connection: sa.Connection) -> None:
+        connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+
     def _lock(self, connection: sa.Connection, experiment: int) -> None:
         connection.execute(_LOCK, {"of": experiment})
 
