@@ -114,10 +114,14 @@ def shown(value: object) -> str:
 
 def _wanted(kind: str, above: float | None, at_least: float | None, below: float | None, at_most: float | None) -> str:
     if at_least is not None and at_most is not None:
-        return f"{kind} from {at_least:,} to {at_most:,}"
+        return f"{kind} from {_bound(at_least)} to {_bound(at_most)}"
     bounds = [
-        f"{word} {bound:,}"
+        f"{word} {_bound(bound)}"
         for word, bound in (("above", above), ("of at least", at_least), ("below", below), ("of at most", at_most))
         if bound is not None
     ]
     return f"{kind} {' and '.join(bounds)}" if bounds else kind
+
+
+def _bound(number: float) -> str:
+    return f"{number:,}" if isinstance(number, int) else f"{number:g}"

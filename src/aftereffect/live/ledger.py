@@ -140,12 +140,17 @@ class Ledger:
         expected = self.decision()
         recorded = Decision(*cast(Any, (event.slot, event.round, event.arm, event.until, event.window)))
         if recorded != expected:
-            # The log is the truth: what was played is what is learned from.
-            self.difference = self.difference or Difference(event.slot, event.version)
-            first = event.slot if self.round is None or recorded.round != self.round.number else self.round.first
-            self.round = Round(recorded.round, recorded.arm, first, recorded.until, recorded.window)
+            self._replan(recorded, expected, event.version)
         self.next_slot += 1
         self.tally.slots[recorded.arm] += 1
+
+    def _replan(self, recorded: Decision, expected: Decision, version: str) -> None:
+        """The log is the truth: what was played is what is learned from, in the way that today's code looks at it."""
+        self.difference = self.difference or Difference(recorded.slot, version)
+        if recorded[:4] != expected[:4]:
+            whole = expected.window >= expected.until - expected.slot + 1
+            slots = recorded.until - recorded.slot + 1
+            self.round = Round(recorded.round, recorded.arm, recorded.slot, recorded.until, slots if whole else expected.window)
 
     def _tell(self, event: Event) -> None:
         if event.revision == 0:

@@ -133,9 +133,7 @@ def _policy(policy: object, horizon: int | None) -> Policy:
     except SpecError:
         same = False
     if not same:
-        raise ParameterError(
-            f"{chosen} cannot be kept: a live policy is recorded as its spec string and must read back from it"
-        )
+        raise ParameterError(f"{chosen} cannot play live: it is recorded as a spec string, and this one cannot be read back")
     if chosen.needs_horizon and horizon is None:
         raise ParameterError(f"{chosen} plans ahead: give a horizon, the number of slots that the experiment will last")
     return chosen
