@@ -2,11 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: paper test bench bench-field lint clean help
+.PHONY: paper test crash-test bench bench-field lint system clean help
 
 help:
 	@echo "make paper        reproduce the paper into paper/: figures, and a report on its claims"
 	@echo "make test         lint, types, layers, tests, doctests"
+	@echo "make crash-test   kill -9 writers of live experiments, 500 on SQLite and 100 on PostgreSQL, and count what was lost"
 	@echo "make bench        measure the engines: beside their rivals, against T, arms and reach, on two cores"
 	@echo "make bench-field  measure other libraries and hand-written loops at the same work, and put the table into README.md"
 	@echo "make clean        remove what these made"
@@ -14,7 +15,7 @@ help:
 paper: .venv/installed-paper
 	$(BIN)/aftereffect paper --out paper
 
-test: lint
+test: lint system
 	$(BIN)/pytest --numprocesses auto --dist loadfile
 
 lint: .venv/installed-dev
@@ -23,6 +24,9 @@ lint: .venv/installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+crash-test: .venv/installed-dev system
+	$(BIN)/python tests/crash_writers.py
+
 bench: .venv/installed-dask
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/cost.py
@@ -30,6 +34,16 @@ bench: .venv/installed-dask
 
 bench-field: .venv/installed-plot
 	$(BIN)/python benchmarks/field.py --write README.md
+
+# Tests start a PostgreSQL of their own, from the system's programs.
+system:
+	@command -v initdb > /dev/null || ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 \
+	|| if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+		echo "installing PostgreSQL, which some tests start" \
+		&& apt-get update --quiet=2 && DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes postgresql > /dev/null; \
+	else \
+		echo "PostgreSQL is not installed and only root may: tests that need it are left out (Debian: apt install postgresql)"; \
+	fi
 
 # The constraints pin what is installed, and through the environment also what builds it.
 .venv/installed-%: pyproject.toml constraints.txt

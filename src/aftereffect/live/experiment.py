@@ -10,7 +10,7 @@ from typing import cast
 from aftereffect.checks import whole
 from aftereffect.errors import ConflictError, CorruptionError, NotFoundError, ParameterError
 from aftereffect.extras import require
-from aftereffect.live.events import fingerprint
+from aftereffect.live.events import fingerprint, now
 from aftereffect.live.history import SAVERS, SUFFIXES, Line, lines
 from aftereffect.live.ledger import Ledger
 from aftereffect.live.reading import caught_up, events_about, opened, settings_of
@@ -97,8 +97,8 @@ class Experiment:
         drawn = seed_or_drawn(seed)
         wanted = Settings(name, arms, as_spec(policy, Policy), reward_range, drawn, max_total, horizon)
         kept = storage if isinstance(storage, Storage) else open_storage(storage)
-        text = wanted.written()
-        record, new = kept.create(wanted.name, text, fingerprint(wanted.name, text))
+        given = (wanted.name, wanted.written(), now())
+        record, new = kept.create(*given, fingerprint(*given))
         experiment = cls(kept, record)
         if not new:
             experiment._check_same(wanted, any_seed=seed is None)

@@ -15,7 +15,7 @@ _PIECE = 10_000
 
 def settings_of(record: Record) -> Settings:
     """The settings of an experiment, if they are as they were recorded."""
-    if not is_fingerprint(record.digest, record.name, record.settings):
+    if not is_fingerprint(record.digest, record.name, record.settings, record.created_at):
         raise CorruptionError("its settings are not what was recorded")
     return Settings.read(record.settings)
 

@@ -37,14 +37,14 @@ class StorageContract(ABC):
         first = self.connect()
         record, new = _created(first, "one")
         require(new, "create must say that an experiment is new")
-        require(record[1:4] == ("one", _SETTINGS, fingerprint(_SETTINGS)), "a record must come back as it was given")
+        require(record[1:] == ("one", _SETTINGS, "today", fingerprint(_SETTINGS)), "a record must come back as it was given")
         for storage in (first, self.connect()):
             require(storage.find("one") == record, "find must give the record that create gave, also elsewhere")
             require(storage.find("two") is None, "find must give None for a name that nobody created")
 
     def test_a_name_is_taken_once(self) -> None:
         record, _ = _created(self.connect(), "one")
-        again, new = self.connect().create("one", "other settings", b"other")
+        again, new = self.connect().create("one", "other settings", "tomorrow", b"other")
         require(not new and again == record, "create must give back what the name stands for, unchanged")
 
     def test_names_in_the_order_of_creation(self) -> None:
@@ -182,7 +182,7 @@ class StorageContract(ABC):
 
 
 def _created(storage: Storage, name: str) -> tuple[Record, bool]:
-    return storage.create(name, _SETTINGS, fingerprint(_SETTINGS))
+    return storage.create(name, _SETTINGS, "today", fingerprint(_SETTINGS))
 
 
 def _chain(start: bytes, values: list[float | None]) -> list[Event]:

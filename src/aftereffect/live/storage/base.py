@@ -10,13 +10,13 @@ from aftereffect.live.snapshot import Snapshot
 
 
 class Record(NamedTuple):
-    """An experiment as it was created: its settings as text and their fingerprint, where the chain of events begins."""
+    """An experiment as it was created, and the fingerprint of all that, where the chain of events begins."""
 
     id: int
     name: str
     settings: str
-    digest: bytes
     created_at: str
+    digest: bytes
 
 
 class View(ABC):
@@ -75,7 +75,7 @@ class Storage(ABC):
     url: str
 
     @abstractmethod
-    def create(self, name: str, settings: str, digest: bytes) -> tuple[Record, bool]:
+    def create(self, name: str, settings: str, created_at: str, digest: bytes) -> tuple[Record, bool]:
         """Keep a new experiment, unless there is one of that name; the record that is kept, and whether it is new."""
 
     @abstractmethod

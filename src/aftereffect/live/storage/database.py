@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from aftereffect.errors import CorruptionError, StorageError
-from aftereffect.live.events import Event, now
+from aftereffect.live.events import Event
 from aftereffect.live.snapshot import Snapshot
 from aftereffect.live.storage.base import Log, Record, Storage
 from aftereffect.live.storage.schema import VERSION, check_version, events, experiments, prepare, version_of
@@ -79,14 +79,14 @@ class DatabaseStorage(Storage):
     def _check_foreign(self, connection: sa.Connection) -> None:
         """Refuse a database without our tables that is not meant for them; by default any is."""
 
-    def create(self, name: str, settings: str, digest: bytes) -> tuple[Record, bool]:
+    def create(self, name: str, settings: str, created_at: str, digest: bytes) -> tuple[Record, bool]:
         with self._told(), self._alone(), self.engine.connect() as connection, _writing(connection):
             self._prepare(connection)
             self._lock_all(connection)
             known = connection.execute(_RECORD, {"name": name}).one_or_none()
             if known is None:
                 connection.execute(
-                    experiments.insert(), {"name": name, "settings": settings, "digest": digest, "created_at": now()}
+                    experiments.insert(), {"name": name, "settings": settings, "created_at": created_at, "digest": digest}
                 )
             record = connection.execute(_RECORD, {"name": name}).one()
             return Record(*record), known is None
@@ -154,7 +154,7 @@ class DatabaseStorage(Storage):
         except sa.exc.DBAPIError as error:
             explained = self._explained(error)
             raise type(explained)(f"{self.url}: {explained}") from None
-        except sa.exc.SQLAlchemyError as error:
+        except (sa.exc.SQLAlchemyError, UnicodeDecodeError) as error:
             raise CorruptionError(f"{self.url}: a table does not hold what it should: {error}") from None
 
 

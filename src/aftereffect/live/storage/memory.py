@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from aftereffect.errors import StorageError
-from aftereffect.live.events import Event, now
+from aftereffect.live.events import Event
 from aftereffect.live.snapshot import Snapshot
 from aftereffect.live.storage.base import Log, Record, Storage
 
@@ -36,10 +36,10 @@ class MemoryStorage(Storage):
         self._lock = threading.Lock()
         self._shelves: dict[str, Shelf] = {}
 
-    def create(self, name: str, settings: str, digest: bytes) -> tuple[Record, bool]:
+    def create(self, name: str, settings: str, created_at: str, digest: bytes) -> tuple[Record, bool]:
         with self._lock:
             new = name not in self._shelves
-            record = Record(len(self._shelves) + 1, name, settings, digest, now())
+            record = Record(len(self._shelves) + 1, name, settings, created_at, digest)
             return self._shelves.setdefault(name, Shelf(record)).record, new
 
     def find(self, name: str) -> Record | None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import sqlalchemy as sa
 
-from aftereffect.errors import StorageError
+from aftereffect.errors import CorruptionError, StorageError
 
 #: Of the tables below.
 VERSION = 1
@@ -23,8 +23,8 @@ experiments = sa.Table(
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("name", sa.Text, nullable=False, unique=True),
     sa.Column("settings", sa.Text, nullable=False),
-    sa.Column("digest", sa.LargeBinary, nullable=False),
     sa.Column("created_at", sa.Text, nullable=False),
+    sa.Column("digest", sa.LargeBinary, nullable=False),
     sa.Column("snapshot", sa.Text),
     sa.Column("snapshot_digest", sa.LargeBinary),
 )
@@ -58,7 +58,10 @@ def version_of(connection: sa.Connection) -> int:
     """The version of the tables in a database; 0 if it has none of ours."""
     if not sa.inspect(connection).has_table(schema.name):
         return 0
-    return int(connection.execute(sa.select(schema.c.version)).scalar_one())
+    version = connection.execute(sa.select(schema.c.version)).scalar_one()
+    if not isinstance(version, int) or version < 1:
+        raise CorruptionError(f"the version of its tables must be a number from 1 on, got {version!r}")
+    return version
 
 
 def check_version(version: int) -> None:

@@ -2,6 +2,7 @@
 
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,12 +25,16 @@ _EXPLANATIONS: dict[str, tuple[type[StorageError], str]] = {
 }
 
 
+#: The beginning of every file of SQLite.
+_MAGIC, _HEADER = b"SQLite format 3\0", 100
+
+
 class SqliteStorage(DatabaseStorage):
     """``sqlite:///file.db``: a write-ahead log, synced at every commit."""
 
     def __init__(self, url: sa.URL, patience: float = 60.0) -> None:
         if not url.database or url.database == ":memory:" or url.query or url.host:
-            raise StorageError(f"a storage in a file is sqlite:///file.db, got {url}; for one in memory write memory://")
+            raise StorageError("a storage in a file is written sqlite:///file.db; for one in memory write memory://")
         self._path = Path(url.database)
         self._writer = threading.Lock()
         super().__init__(url, patience)
@@ -41,6 +46,7 @@ class SqliteStorage(DatabaseStorage):
         return engine
 
     def _connect(self) -> sqlite3.Connection:
+        self._check_length()
         connection = sqlite3.connect(
             f"file:{quote(str(self._path))}?mode=rwc",
             uri=True,
@@ -48,13 +54,34 @@ class SqliteStorage(DatabaseStorage):
             isolation_level=None,
             check_same_thread=False,
         )
-        for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
-            connection.execute(f"PRAGMA {setting}")
+        try:
+            for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+                connection.execute(f"PRAGMA {setting}")
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
+    def _check_length(self) -> None:
+        """Refuse a file that was cut off: SQLite would go on with it until it needs a page that is gone.
+
+        Its header says how many pages there are; while a write-ahead log lies beside it some may still be in there. Who takes a
+        log in just now is given a moment.
+        """
+        for moment in (0.0, 0.2):
+            time.sleep(moment)
+            if not self._exists() or self._path.with_name(f"{self._path.name}-wal").exists():
+                return
+            with self._path.open("rb") as file:
+                header = file.read(_HEADER)
+            if not header.startswith(_MAGIC) or _pages(header) <= self._path.stat().st_size:
+                return
+        raise CorruptionError("the file is damaged, its end is missing: restore a backup")
+
     def _exists(self) -> bool:
+        """An empty file is nothing yet."""
         try:
-            return self._path.exists()
+            return self._path.exists() and self._path.stat().st_size > 0
         except OSError as error:
             raise StorageError(f"{self.url}: {error.strerror}") from None
 
@@ -91,6 +118,12 @@ class SqliteStorage(DatabaseStorage):
         if "decode" in str(error.orig):
             return CorruptionError("a text cannot be read: the file is damaged, restore a backup")
         return StorageError(str(error.orig))
+
+
+def _pages(header: bytes) -> int:
+    """How many bytes the pages take that the header of a file tells of."""
+    size = int.from_bytes(header[16:18], "big")
+    return int.from_bytes(header[28:32], "big") * (65_536 if size == 1 else size)
 
 
 def _begin(connection: sa.Connection) -> None:
