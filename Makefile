@@ -2,13 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: paper test bench bench-field lint clean help
+.PHONY: paper test bench bench-field bench-live lint clean help
 
 help:
 	@echo "make paper        reproduce the paper into paper/: figures, and a report on its claims"
 	@echo "make test         lint, types, layers, tests, doctests"
 	@echo "make bench        measure the engines: beside their rivals, against T, arms and reach, on two cores"
 	@echo "make bench-field  measure other libraries and hand-written loops at the same work, and put the table into README.md"
+	@echo "make bench-live   measure live experiments beside raw SQLite and Optuna, and one with a million slots"
 	@echo "make clean        remove what these made"
 
 paper: .venv/installed-paper
@@ -30,6 +31,9 @@ bench: .venv/installed-dask
 
 bench-field: .venv/installed-plot
 	$(BIN)/python benchmarks/field.py --write README.md
+
+bench-live: .venv/installed-live
+	$(BIN)/python benchmarks/live.py
 
 # The constraints pin what is installed, and through the environment also what builds it.
 .venv/installed-%: pyproject.toml constraints.txt
