@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: paper test crash-test bench bench-field lint system clean help
+.PHONY: paper test crash-test bench bench-field bench-live lint system clean help
 
 help:
 	@echo "make paper        reproduce the paper into paper/: figures, and a report on its claims"
@@ -10,6 +10,7 @@ help:
 	@echo "make crash-test   kill -9 writers of live experiments, 500 on SQLite and 100 on PostgreSQL, and count what was lost"
 	@echo "make bench        measure the engines: beside their rivals, against T, arms and reach, on two cores"
 	@echo "make bench-field  measure other libraries and hand-written loops at the same work, and put the table into README.md"
+	@echo "make bench-live   measure live experiments beside raw SQLite and Optuna, and one with a million slots"
 	@echo "make clean        remove what these made"
 
 paper: .venv/installed-paper
@@ -34,6 +35,9 @@ bench: .venv/installed-dask
 
 bench-field: .venv/installed-plot
 	$(BIN)/python benchmarks/field.py --write README.md
+
+bench-live: .venv/installed-live
+	$(BIN)/python benchmarks/live.py
 
 # Tests start a PostgreSQL of their own, from the system's programs.
 system:

@@ -10,9 +10,11 @@ import sys
 import sqlalchemy as sa
 
 import aftereffect as ae
+from aftereffect.live.storage import database
+from aftereffect.live.storage.database import execute
 
 SETTINGS = {"arms": ["A", "B"], "policy": "ars-ucb", "reward_range": (0, 10), "seed": 1}
-#: Between what SQLAlchemy says of its doings; a connection is checked in after the commit.
+#: What SQLAlchemy tells of; a connection is checked in after the commit.
 MOMENTS = ("begin", "before_cursor_execute", "after_cursor_execute", "commit", "checkin")
 
 OPERATIONS = {
@@ -34,8 +36,14 @@ def kill_at(engine, point):
         if left[0] == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
+    def between(*given):
+        passed()
+        execute(*given)
+        passed()
+
     for moment in MOMENTS:
         sa.event.listen(engine, moment, passed)
+    database.execute = between
 
 
 def child(url, name, operation, point):

@@ -3,9 +3,11 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from functools import cache
+from typing import Any, cast
 
 import sqlalchemy as sa
+from sqlalchemy.engine.interfaces import DBAPICursor
 
 from aftereffect.errors import CorruptionError, StorageError
 from aftereffect.live.events import Event
@@ -37,7 +39,11 @@ _ABOUT = (
     .order_by(events.c.seq)
 )
 _APPEND = events.insert()
-_SAVE = experiments.update().where(experiments.c.id == sa.bindparam("of"))
+_SAVE = (
+    experiments.update()
+    .where(experiments.c.id == sa.bindparam("of"))
+    .values({name: sa.bindparam(name) for name in ("snapshot", "snapshot_digest")})
+)
 
 
 class DatabaseStorage(Storage):
@@ -47,6 +53,7 @@ class DatabaseStorage(Storage):
         self.url = url.render_as_string(hide_password=True)
         self.patience = patience
         self.engine = self._engine(url)
+        self._driver: Any = self.engine.dialect.dbapi
         self._prepared = False
 
     @abstractmethod
@@ -62,8 +69,8 @@ class DatabaseStorage(Storage):
         """The same for tables that are made or migrated."""
 
     @abstractmethod
-    def _explained(self, error: sa.exc.DBAPIError) -> StorageError:
-        """What the database said, as an error of ours."""
+    def _explained(self, error: Exception) -> StorageError:
+        """What the driver raised, as an error of ours."""
 
     def _hold_still(self, connection: sa.Connection) -> None:
         """Show a reader one moment, however much it reads; by default every transaction does."""
@@ -140,6 +147,10 @@ class DatabaseStorage(Storage):
                 self._check_foreign(connection)
             prepare(connection)
 
+    def _named(self, error: Exception) -> StorageError:
+        explained = self._explained(error)
+        return type(explained)(f"{self.url}: {explained}")
+
     @contextmanager
     def _told(self) -> Iterator[None]:
         """Say which storage it was, and what to do."""
@@ -149,20 +160,24 @@ class DatabaseStorage(Storage):
             if self.url in str(error):
                 raise
             raise type(error)(f"{self.url}: {error}") from None
-        except sa.exc.IntegrityError as error:
-            raise StorageError(f"{self.url}: what was to be recorded is there already: {error.orig}") from None
         except sa.exc.DBAPIError as error:
-            explained = self._explained(error)
-            raise type(explained)(f"{self.url}: {explained}") from None
+            raise self._named(cast(Exception, error.orig)) from None
+        except self._driver.Error as error:
+            raise self._named(error) from None
         except (sa.exc.SQLAlchemyError, UnicodeDecodeError) as error:
             raise CorruptionError(f"{self.url}: a table does not hold what it should: {error}") from None
 
 
 class DatabaseLog(Log):
-    """One experiment within a transaction."""
+    """One experiment within a transaction.
+
+    Statements are written by SQLAlchemy, once, and handed to the driver as they are: through SQLAlchemy, made for more than this,
+    each would take longer than SQLite needs to execute it.
+    """
 
     def __init__(self, connection: sa.Connection, experiment: int) -> None:
-        self._connection = connection
+        self._dialect = connection.dialect
+        self._cursor = connection.connection.cursor()
         self._experiment = experiment
 
     def snapshot(self) -> Snapshot | None:
@@ -176,16 +191,30 @@ class DatabaseLog(Log):
         return [(Event(*row[:-1]), row[-1]) for row in self._rows(_ABOUT, first=first, stop=stop)]
 
     def append(self, event: Event) -> None:
-        self._connection.execute(_APPEND, {"experiment": self._experiment, **event._asdict()})
+        self._execute(_APPEND, experiment=self._experiment, **event._asdict())
 
     def save(self, snapshot: Snapshot) -> None:
-        self._connection.execute(_SAVE, {"of": self._experiment, "snapshot": snapshot.text, "snapshot_digest": snapshot.digest})
+        self._execute(_SAVE, of=self._experiment, snapshot=snapshot.text, snapshot_digest=snapshot.digest)
 
-    def _rows(self, query: sa.Select[Any], **given: object) -> Sequence[Sequence[Any]]:
-        try:
-            return self._connection.execute(query, {"of": self._experiment, **given}).all()
-        except (TypeError, ValueError, OverflowError, MemoryError) as error:  # a flipped bit can change the type of a cell
-            raise CorruptionError(f"a table does not hold what it should: {error}") from None
+    def _rows(self, query: sa.Executable, **given: object) -> Sequence[Sequence[Any]]:
+        self._execute(query, of=self._experiment, **given)
+        return self._cursor.fetchall()
+
+    def _execute(self, statement: sa.Executable, **given: Any) -> None:
+        text, fixed = _written(statement, self._dialect)
+        execute(self._cursor, text, given | fixed)
+
+
+def execute(cursor: DBAPICursor, text: str, given: dict[str, Any]) -> None:
+    """Everything that is read from an experiment or added to it goes through here."""
+    cursor.execute(text, given)
+
+
+@cache
+def _written(statement: sa.Executable, dialect: sa.Dialect) -> tuple[str, dict[str, object]]:
+    """A statement as a database takes it, and those of its parameters that are always the same."""
+    compiled = cast(sa.ClauseElement, statement).compile(dialect=dialect)
+    return str(compiled), {name: value for name, value in compiled.params.items() if value is not None}
 
 
 @contextmanager

@@ -84,33 +84,39 @@ class MemoryLog(Log):
         self._shelf = shelf
         self._snapshot = shelf.snapshot
         self._last = len(shelf.events)
-        self._new: list[Event] = []
+        self._new = Shelf(shelf.record)
 
     def snapshot(self) -> Snapshot | None:
         return self._snapshot
 
     def events(self, after: int, limit: int) -> Sequence[Event]:
-        return [*self._shelf.events[after : min(after + limit, self._last)], *self._new[max(after - self._last, 0) :]][:limit]
+        kept = self._shelf.events[after : min(after + limit, self._last)]
+        first_new = max(after - self._last, 0)
+        return [*kept, *self._new.events[first_new : first_new + limit - len(kept)]]
 
     def about(self, first: int, stop: int) -> Sequence[tuple[Event, bytes | None]]:
-        kept = (event for slot in range(first, stop) for event in self._shelf.about.get(slot, ()) if event.seq <= self._last)
-        new = (event for event in self._new if first <= event.slot < stop)
-        found = [*sorted(kept), *new]
-        return [(event, self.events(event.seq - 2, 1)[0].hash if event.seq > 1 else None) for event in found]
+        found = [
+            event
+            for shelf in (self._shelf, self._new)
+            for slot in range(first, stop)
+            for event in shelf.about.get(slot, ())
+            if shelf is self._new or event.seq <= self._last
+        ]
+        return [(event, self.events(event.seq - 2, 1)[0].hash if event.seq > 1 else None) for event in sorted(found)]
 
     def append(self, event: Event) -> None:
-        key = (event.slot, event.kind, event.revision)
-        if event.seq != self._last + len(self._new) + 1:
-            raise StorageError(f"event {event.seq} cannot follow event {self._last + len(self._new)}")
+        key, last = (event.slot, event.kind, event.revision), self._last + len(self._new.events)
+        if event.seq != last + 1:
+            raise StorageError(f"event {event.seq} cannot follow event {last}")
         if any(key == (other.slot, other.kind, other.revision) for other, _ in self.about(event.slot, event.slot + 1)):
             raise StorageError(f"slot {event.slot} has a {event.kind} with revision {event.revision} already")
-        self._new.append(event)
+        self._new.add(event)
 
     def save(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
 
     def keep(self) -> None:
         """Make what was appended and saved visible."""
-        for event in self._new:
+        for event in self._new.events:
             self._shelf.add(event)
         self._shelf.snapshot = self._snapshot

@@ -15,6 +15,7 @@ _LOCK = sa.select(experiments.c.id).where(experiments.c.id == sa.bindparam("of")
 _EXPLANATIONS: dict[str, tuple[type[StorageError], str]] = {
     "53100": (StorageError, "the server's disk is full: nothing of this was recorded, make room and try again"),
     "55P03": (StorageError, "another client has been writing for too long: nothing of this was recorded, try again"),
+    "23": (StorageError, "what was to be recorded is there already: nothing of this was recorded"),
     "25006": (StorageError, "the server takes no writes (a standby, perhaps)"),
     "42501": (StorageError, "this user may not do that: grant rights on the tables aftereffect_*"),
     "XX001": (CorruptionError, "the server found damaged data: restore a backup"),
@@ -50,12 +51,12 @@ class PostgresqlStorage(DatabaseStorage):
     def _lock_all(self, connection: sa.Connection) -> None:
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_SETUP_LOCK)))
 
-    def _explained(self, error: sa.exc.DBAPIError) -> StorageError:
-        state = getattr(error.orig, "sqlstate", None) or ""
+    def _explained(self, error: Exception) -> StorageError:
+        state = getattr(error, "sqlstate", None) or ""
         for beginning, (kind, explanation) in _EXPLANATIONS.items():
             if state.startswith(beginning):
                 return kind(explanation)
-        said = " ".join(str(error.orig).split())
-        if error.connection_invalidated or not state:
+        said = " ".join(str(error).split())
+        if not state or state.startswith("57P"):
             return StorageError(f"the server cannot be reached, or the connection broke: {said}")
         return StorageError(said)

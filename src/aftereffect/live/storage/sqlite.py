@@ -21,6 +21,7 @@ _EXPLANATIONS: dict[str, tuple[type[StorageError], str]] = {
     "SQLITE_BUSY": (StorageError, "another process has been writing for too long: nothing of this was recorded, try again"),
     "SQLITE_NOTADB": (CorruptionError, "the file is no database of SQLite, or its beginning is damaged"),
     "SQLITE_CORRUPT": (CorruptionError, "the file is damaged: restore a backup"),
+    "SQLITE_CONSTRAINT": (StorageError, "what was to be recorded is there already: nothing of this was recorded"),
     "SQLITE_IOERR": (StorageError, "the disk reports an error: nothing of this was recorded"),
 }
 
@@ -41,7 +42,7 @@ class SqliteStorage(DatabaseStorage):
 
     def _engine(self, url: sa.URL) -> sa.Engine:
         # BEGIN is said below, not by the driver.
-        engine = sa.create_engine("sqlite://", creator=self._connect, poolclass=sa.pool.QueuePool)
+        engine = sa.create_engine("sqlite://", creator=self._connect, poolclass=sa.pool.QueuePool, paramstyle="named")
         sa.event.listen(engine, "begin", _begin)
         return engine
 
@@ -110,14 +111,14 @@ class SqliteStorage(DatabaseStorage):
             found = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA integrity_check")]
         return [] if found == ["ok"] else found
 
-    def _explained(self, error: sa.exc.DBAPIError) -> StorageError:
-        name = getattr(error.orig, "sqlite_errorname", "")
+    def _explained(self, error: Exception) -> StorageError:
+        name = getattr(error, "sqlite_errorname", "")
         for beginning, (kind, explanation) in _EXPLANATIONS.items():
             if name.startswith(beginning):
                 return kind(explanation)
-        if "decode" in str(error.orig):
+        if "decode" in str(error):
             return CorruptionError("a text cannot be read: the file is damaged, restore a backup")
-        return StorageError(str(error.orig))
+        return StorageError(str(error))
 
 
 def _pages(header: bytes) -> int:
@@ -128,4 +129,5 @@ def _pages(header: bytes) -> int:
 
 def _begin(connection: sa.Connection) -> None:
     """A writer takes the lock at once: two that first read and then want to write would wait for each other."""
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.get_execution_options().get(WRITES) else "BEGIN")
+    writes = connection.get_execution_options().get(WRITES)
+    connection.connection.cursor().execute("BEGIN IMMEDIATE" if writes else "BEGIN")

@@ -1,0 +1,79 @@
+"""A live experiment's ask and tell, and what SQLite itself takes to keep the same events as durably."""
+
+import random
+import sqlite3
+from pathlib import Path
+
+from aftereffect.live import Experiment, Storage, open_storage
+from aftereffect.live.events import Event
+from aftereffect.live.storage.schema import events
+from contestants.pace import WARM_UP_PAIRS, Pace, paced
+from contestants.world import World
+
+NAME, ARMS, MEANS = "bench", ["A", "B", "C"], (0.9, 0.5, 0.1)
+
+
+def begun(storage: Storage) -> Experiment:
+    """The experiment that everybody plays."""
+    return Experiment.create(NAME, arms=ARMS, policy="ars-ucb", reward_range=(0, 1), seed=1, storage=storage)
+
+
+class Player:
+    """Who asks, plays, and tells."""
+
+    def __init__(self) -> None:
+        self._world = World(MEANS, random.Random(1))
+
+    def total(self, arm: str) -> float:
+        """What a slot brings."""
+        return self._world.play(ARMS.index(arm))
+
+    def pair(self, experiment: Experiment) -> None:
+        """One slot."""
+        slot = experiment.ask()
+        experiment.tell(slot.number, self.total(slot.arm))
+
+
+def pace_in(url: str, pairs: int) -> Pace:
+    """The library's pace on a new storage."""
+    player = Player()
+    with open_storage(url) as storage:
+        experiment = begun(storage)
+        return paced(lambda: player.pair(experiment), pairs)
+
+
+def raw_pace(path: Path, pairs: int) -> Pace:
+    """The pace of SQLite alone, given the very events and the library's own table; one commit per event."""
+    with open_storage(f"sqlite:///{path}") as storage:
+        begun(storage)
+    connection = sqlite3.connect(path, isolation_level=None)
+    for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {setting}")
+    columns = ("experiment", *Event._fields)
+    insert = f"INSERT INTO {events.name} ({', '.join(map(_quoted, columns))}) VALUES ({', '.join('?' * len(columns))})"
+    rows = iter(_same_events(WARM_UP_PAIRS + pairs))
+
+    def pair() -> None:
+        for _ in range(2):
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(insert, (1, *next(rows)))
+            connection.execute("COMMIT")
+
+    pace = paced(pair, pairs)
+    connection.close()
+    return pace
+
+
+def _quoted(column: str) -> str:
+    return f'"{column}"'
+
+
+def _same_events(pairs: int) -> list[Event]:
+    """What the library records of so many pairs."""
+    player = Player()
+    with open_storage("memory://") as storage:
+        experiment = begun(storage)
+        for _ in range(pairs):
+            player.pair(experiment)
+        with storage.reading(storage.find(NAME).id) as view:
+            return list(view.events(0, 2 * pairs))
