@@ -61,7 +61,7 @@ class Experiment:
         *,
         arms: Sequence[str],
         policy: Policy | str,
-        reward_range: tuple[float, float],
+        reward_range: Sequence[float],
         max_total: float | None = None,
         horizon: int | None = None,
         seed: int | None = None,
@@ -105,8 +105,17 @@ class Experiment:
         return experiment
 
     @classmethod
-    def open(cls, name: str, *, storage: Storage | str = DEFAULT_STORAGE) -> "Experiment":
+    def open(cls, name: str, *, storage: Storage | str = DEFAULT_STORAGE, check: bool = True) -> "Experiment":
         """Get back to an experiment; its snapshot, and what was recorded since, are checked.
+
+        Parameters
+        ----------
+        name
+            As it was created.
+        storage
+            A storage, or its URL (see `open_storage`).
+        check
+            False to get hold of one that may be damaged, in order to `verify` it.
 
         Raises
         ------
@@ -121,8 +130,10 @@ class Experiment:
         if record is None:
             raise NotFoundError(f"there is no experiment {name!r} in {kept.url}: {nearest(name, kept.names())}")
         experiment = cls(kept, record)
-        with experiment._reading():
-            return experiment
+        if check:
+            with experiment._reading():
+                pass
+        return experiment
 
     def __repr__(self) -> str:
         return f"<Experiment {self.name!r} in {self._storage.url}>"
@@ -215,7 +226,7 @@ class Experiment:
     def verify(self) -> Verification:
         """Check every event, derive every decision again, and compare the snapshot with the log."""
         with self._storage.reading(self._record.id) as view:
-            return verified(self._storage, self._record, view)
+            return verified(self._storage, self._record, self.settings, view)
 
     def close(self) -> Status:
         """End it: nothing is decided or told from now on. Its final table; closing again gives the same."""

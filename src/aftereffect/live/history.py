@@ -1,7 +1,7 @@
 """The log slot by slot, as people and tables want it."""
 
 import csv
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -54,16 +54,17 @@ def lines(settings: Settings, events: Iterable[Event]) -> Iterator[Line]:
         )
 
 
-def write_csv(rows: Iterable[Line], file: IO[str]) -> None:
-    """A header and a line per slot; nothing between commas is None."""
+def write_csv(columns: Sequence[str], rows: Iterable[Sequence[object]], file: IO[str]) -> None:
+    """A line of names and a line per row; nothing stands for None, and truth is written as most programs read it."""
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(Line._fields)
-    writer.writerows(rows)
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow(str(cell).lower() if isinstance(cell, bool) else cell for cell in row)
 
 
 def _save_csv(rows: Iterable[Line], path: Path) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
-        write_csv(rows, file)
+        write_csv(Line._fields, rows, file)
 
 
 def _save_parquet(rows: Iterable[Line], path: Path) -> None:

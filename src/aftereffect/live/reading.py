@@ -28,9 +28,11 @@ def start_of(record: Record) -> Link:
 def opened(settings: Settings, record: Record, view: View) -> Ledger:
     """An experiment as it stands: the snapshot, and what was recorded since."""
     ledger = restored(settings, start_of(record), view.snapshot())
-    if ledger.place.seq > 0:
-        last = view.events(ledger.place.seq - 1, 1)
-        if [event.hash for event in last] != [ledger.place.hash]:
+    seq = ledger.place.seq
+    if seq > 0:
+        before = [event.hash for event in view.events(seq - 2, 1)] if seq > 1 else [record.digest]
+        last = view.events(seq - 1, 1)
+        if not (before and last and last[0].hash == ledger.place.hash and proves(last[0], before[0])):
             raise CorruptionError("its snapshot and its log do not belong together")
     return caught_up(ledger, view)
 

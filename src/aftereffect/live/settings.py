@@ -50,7 +50,7 @@ class Settings:
     name: str
     arms: Sequence[str]
     policy: Policy
-    reward_range: tuple[float, float]
+    reward_range: Sequence[float]
     seed: int
     max_total: float | None = None
     horizon: int | None = None

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 from aftereffect.errors import CorruptionError
 from aftereffect.live.ledger import Difference, Ledger
-from aftereffect.live.reading import events_after, settings_of, start_of
+from aftereffect.live.reading import events_after, start_of
+from aftereffect.live.settings import Settings
 from aftereffect.live.snapshot import Snapshot, taken
 from aftereffect.live.storage import Record, Storage, View
 from aftereffect.provenance import __version__
@@ -51,13 +52,10 @@ class Verification(NamedTuple):
         return f"{self.name}: whole, {checked}, every decision derived again"
 
 
-def verified(storage: Storage, record: Record, view: View) -> Verification:
+def verified(storage: Storage, record: Record, settings: Settings, view: View) -> Verification:
     """Check everything there is of an experiment."""
     problems = storage.examine()
-    try:
-        ledger = Ledger(settings_of(record), start_of(record))
-    except CorruptionError as error:
-        return Verification(record.name, 0, 0, 0, (*problems, str(error)), None)
+    ledger = Ledger(settings, start_of(record))
     try:
         snapshot = view.snapshot()
         seq = _place(snapshot)

@@ -24,8 +24,8 @@ def check_policy(policy: Policy) -> None:
 
     It is a value with a spec string. Its state is fresh, made of float64 arrays, and all there is: stopped and continued
     from a copy it plays on as if nothing had happened. The same seed gives the same decisions; they stay within arms and
-    slots, and parameters stay as they were. Kernels draw with ``rng.random()`` only, and compiled and plain runs are equal
-    to the last bit.
+    slots, parameters stay as they were, and one that depends on the horizon says so. Kernels draw with ``rng.random()`` only,
+    and compiled and plain runs are equal to the last bit.
     """
     require(isinstance(policy, Policy), f"check_policy takes a policy, such as Ucb1(), got {policy!r}")
     check_spec(policy)
@@ -34,6 +34,7 @@ def check_policy(policy: Policy) -> None:
     _check_decisions(policy)
     _check_continues(policy)
     _check_horizon(policy)
+    _check_need_of_horizon(policy)
     check_compiled(policy, _ENVIRONMENT, _HORIZON)
 
 
@@ -76,6 +77,16 @@ def _check_horizon(policy: Policy) -> None:
     for horizon in (_ARMS, 10, 57):
         outcome = run(Task(policy, _ENVIRONMENT, "roundwise", horizon, (horizon,), 3, range(2)), machine_code)
         require((outcome.plays.sum(axis=1) == horizon).all(), f"a run of {horizon} slots must play {horizon} slots")
+
+
+def _check_need_of_horizon(policy: Policy) -> None:
+    """Live, a policy that does not need the horizon is given parameters for one that is far away."""
+    if not policy.needs_horizon:
+        near, far = (
+            _played(policy, policy.initial(_ARMS), policy.params(_ARMS, horizon), 0, _HORIZON, _OnlyRandom(7))
+            for horizon in (_HORIZON, 50 * _HORIZON)
+        )
+        require(near == far, "decisions depend on the horizon in params: say so, needs_horizon = True")
 
 
 def _played(policy: Policy, state: State, params: Vector, t: int, until: int, rng: Any) -> Decisions:

@@ -171,8 +171,8 @@ class DatabaseStorage(Storage):
 class DatabaseLog(Log):
     """One experiment within a transaction.
 
-    Statements are written by SQLAlchemy, once, and handed to the driver as they are: through SQLAlchemy, made for more than this,
-    each would take longer than SQLite needs to execute it.
+    Statements are written by SQLAlchemy, once, and handed to the driver as they are: executed by SQLAlchemy, each would take
+    longer than SQLite needs for it.
     """
 
     def __init__(self, connection: sa.Connection, experiment: int) -> None:

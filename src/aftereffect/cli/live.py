@@ -1,0 +1,231 @@
+"""``aftereffect create | ask | tell | missing | status | history | export | verify | close``: live experiments."""
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+from cyclopts import Parameter
+
+from aftereffect.checks import whole
+from aftereffect.cli.live_formats import LINES, OUTCOMES, SLOT, STATUS, VERIFICATION
+from aftereffect.cli.outcomes_file import outcomes_in
+from aftereffect.cli.simulate import Format
+from aftereffect.cli.values import Number, Numbers, SpecText
+from aftereffect.errors import CorruptionError, ParameterError
+from aftereffect.live import DEFAULT_STORAGE, Experiment
+
+StorageUrl: TypeAlias = Annotated[
+    str,
+    Parameter(
+        metavar="URL",
+        env_var="AFTEREFFECT_STORAGE",
+        help="Where experiments are kept: sqlite:///file.db or postgresql+psycopg://user:password@host/database.",
+    ),
+]
+
+
+def create(
+    name: str,
+    /,
+    *,
+    arms: Annotated[str, Parameter(metavar="NAME,...")],
+    policy: SpecText,
+    reward_range: Numbers,
+    max_total: Number | None = None,
+    horizon: Number | None = None,
+    seed: Number | None = None,
+    storage: StorageUrl = DEFAULT_STORAGE,
+    format: Format = "table",
+) -> None:
+    """Begin a live experiment; with the same settings again, nothing changes.
+
+    Parameters
+    ----------
+    name
+        Letters, digits, '-', '_' and '.'.
+    arms
+        What to choose from, with commas: A,B,C
+    policy
+        Such as "ars-ucb" or "clw(d=24)" (aftereffect list policies).
+    reward_range
+        The least and the most that the play of one slot can bring in all, over its whole life: 0,200
+    max_total
+        The largest total to believe, against typing errors.
+    horizon
+        How many slots it will last, for policies that plan ahead.
+    seed
+        Of what a randomised policy draws; drawn if not given.
+    format
+        How its status is printed.
+    """
+    experiment = Experiment.create(
+        name,
+        arms=[arm.strip() for arm in arms.split(",")],
+        policy=policy,
+        reward_range=reward_range,
+        max_total=max_total,
+        horizon=horizon,
+        seed=seed,
+        storage=storage,
+    )
+    STATUS[format](experiment.status())
+
+
+def ask(name: str, /, *, slot: Number | None = None, storage: StorageUrl = DEFAULT_STORAGE, format: Format = "table") -> None:
+    """Decide the next slot and print its arm.
+
+    Parameters
+    ----------
+    name
+        The experiment.
+    slot
+        The number of the slot, which may be decided already: asked again, the answer is the same.
+    format
+        How it is printed; "table" is a sentence.
+    """
+    SLOT[format](Experiment.open(name, storage=storage).ask(slot))
+
+
+def tell(
+    name: str,
+    slot: Number | None = None,
+    value: Number | None = None,
+    /,
+    *,
+    revise: Annotated[bool, Parameter(negative=())] = False,
+    csv: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    storage: StorageUrl = DEFAULT_STORAGE,
+    format: Format = "table",
+) -> None:
+    """Record the total of a slot, or of all slots in a file.
+
+    Parameters
+    ----------
+    name
+        The experiment.
+    slot
+        The number of the slot.
+    value
+        All that was seen in it.
+    revise
+        Replace what was told before, while the slot's round is open.
+    csv
+        A file with the columns slot and value, in any order and with others beside them; a slot without a value is missing. All
+        are recorded, or none.
+    format
+        How what was done is printed.
+    """
+    outcomes: list[tuple[int, float | None]]
+    if csv is None and slot is not None and value is not None:
+        outcomes = [(slot, value)]
+    elif csv is not None and slot is None:
+        outcomes = outcomes_in(csv)
+    else:
+        raise ParameterError("tell takes a slot and its value, or --csv with a file of them")
+    OUTCOMES[format](Experiment.open(name, storage=storage).tell_many(outcomes, revise=revise))
+
+
+def missing(
+    name: str,
+    slot: Number,
+    /,
+    *,
+    revise: Annotated[bool, Parameter(negative=())] = False,
+    storage: StorageUrl = DEFAULT_STORAGE,
+    format: Format = "table",
+) -> None:
+    """Record that the total of a slot will never be known.
+
+    Parameters
+    ----------
+    name
+        The experiment.
+    slot
+        The number of the slot.
+    revise
+        Replace what was told before, while the slot's round is open.
+    format
+        How what was done is printed.
+    """
+    OUTCOMES[format]([Experiment.open(name, storage=storage).missing(slot, revise=revise)])
+
+
+def status(name: str, /, *, storage: StorageUrl = DEFAULT_STORAGE, format: Format = "table") -> None:
+    """Print how an experiment stands, arm by arm, and what comes next.
+
+    Parameters
+    ----------
+    name
+        The experiment.
+    format
+        How it is printed; csv has the arms alone.
+    """
+    STATUS[format](Experiment.open(name, storage=storage).status())
+
+
+def history(
+    name: str, /, *, last: Number = 20, after: Number = -1, storage: StorageUrl = DEFAULT_STORAGE, format: Format = "table"
+) -> None:
+    """Print what happened, slot by slot.
+
+    Parameters
+    ----------
+    name
+        The experiment.
+    last
+        At most so many slots, the latest.
+    after
+        Only slots after this one.
+    format
+        How it is printed.
+    """
+    experiment = Experiment.open(name, storage=storage)
+    most = whole("last", last)
+    LINES[format](experiment.history(after=max(after, experiment.status().slots - 1 - most)))
+
+
+def export(name: str, /, *, out: Path, storage: StorageUrl = DEFAULT_STORAGE) -> None:
+    """Write the whole history of an experiment into a file.
+
+    Parameters
+    ----------
+    name
+        The experiment.
+    out
+        A .csv or .parquet file (this one needs the extra "data").
+    """
+    Experiment.open(name, storage=storage).export(out)
+    print(out)
+
+
+def verify(name: str, /, *, storage: StorageUrl = DEFAULT_STORAGE, format: Format = "table") -> None:
+    """Check every event of an experiment and derive every decision again; exit status 2 if something is damaged.
+
+    Parameters
+    ----------
+    name
+        The experiment.
+    format
+        How what was found is printed.
+    """
+    found = Experiment.open(name, storage=storage, check=False).verify()
+    VERIFICATION[format](found)
+    if not found.whole:
+        raise CorruptionError(f"experiment {name!r} is damaged: restore a backup")
+
+
+def close(name: str, /, *, storage: StorageUrl = DEFAULT_STORAGE, format: Format = "table") -> None:
+    """End an experiment and print its final table.
+
+    Parameters
+    ----------
+    name
+        The experiment.
+    format
+        How it is printed.
+    """
+    STATUS[format](Experiment.open(name, storage=storage).close())
+
+
+COMMANDS = (create, ask, tell, missing, status, history, export, verify, close)
+#: Their heading in the help.
+GROUP = "Live experiments"

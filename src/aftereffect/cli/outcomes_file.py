@@ -1,0 +1,43 @@
+"""Outcomes of many slots from a CSV file."""
+
+import csv
+from pathlib import Path
+
+from aftereffect.errors import InputError
+
+_COLUMNS = ("slot", "value")
+#: What people write where there is no number.
+_MISSING = ("", "missing")
+
+
+def outcomes_in(path: Path) -> list[tuple[int, float | None]]:
+    """Slots and totals, None where a total is missing; nothing is taken from a file that has a line which cannot be read."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = csv.DictReader(file, strict=True)
+            absent = [name for name in _COLUMNS if name not in (rows.fieldnames or ())]
+            if absent:
+                raise InputError(
+                    f"{path} must begin with a line of names, slot and value among them; {' and '.join(absent)} not found"
+                )
+            return [_outcome(path, rows.line_num, row) for row in rows]
+    except OSError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"cannot read {path} as CSV: {error}") from None
+
+
+def _outcome(path: Path, line: int, row: dict[str, str | None]) -> tuple[int, float | None]:
+    slot, value = ((row[name] or "").strip() for name in _COLUMNS)
+    try:
+        number = int(slot)
+    except ValueError:
+        raise InputError(f"{path}, line {line}: a slot must be a whole number, got {slot!r}") from None
+    try:
+        return number, None if value.lower() in _MISSING else float(value)
+    except ValueError:
+        raise InputError(
+            f"{path}, line {line}: a value must be a number, or empty where it is missing, got {value!r}"
+        ) from None

@@ -1,0 +1,296 @@
+"""Live experiments on the command line, and the examples of the documents."""
+
+import csv
+import io
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import aftereffect as ae
+from aftereffect.cli import main
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    """Commands find their storage in the environment."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AFTEREFFECT_STORAGE", "sqlite:///live.db")
+
+
+@pytest.fixture
+def run(capsys):
+    """What a command prints; it must succeed."""
+
+    def run(*arguments):
+        assert main([str(argument) for argument in arguments]) == 0, capsys.readouterr().err
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture
+def refused(capsys):
+    """What a command says when it fails: one line, and exit status 2."""
+
+    def refused(*arguments):
+        assert main([str(argument) for argument in arguments]) == 2
+        printed = capsys.readouterr()
+        (line,) = printed.err.splitlines()
+        return line.removeprefix("aftereffect: ")
+
+    return refused
+
+
+@pytest.fixture
+def banner(run):
+    run("create", "banner", "--arms", "A, B,C", "--policy", "ars-ucb", "--reward-range", "0,200", "--seed", "3")
+
+
+def log():
+    experiment = ae.Experiment.open("banner", storage="sqlite:///live.db")
+    with experiment.storage.reading(1) as view:
+        return view.events(0, 1_000)
+
+
+def test_from_create_to_close(run):
+    status = run("create", "banner", "--arms", "A,B,C", "--policy", "ars-ucb", "--reward-range", "0,200")
+    assert status.splitlines()[0] == "banner: ars-ucb(alpha=4, growth=power(2)), 0 slots decided, 0 told, 0 rounds closed"
+    assert run("ask", "banner") == "slot 0: play A (round 0, planned up to slot 0)\n"
+    assert run("ask", "banner", "--slot", 0) == "slot 0: play A (round 0, planned up to slot 0)\n"
+    assert run("tell", "banner", 0, 37) == "slot 0: 37, recorded\n"
+    assert run("tell", "banner", 0, "37.0") == "slot 0: 37, unchanged\n"
+    assert run("ask", "banner", "--slot", 1) == "slot 1: play B (round 1, planned up to slot 1)\n"
+    assert run("ask", "banner") == "slot 2: play B (hold: round 1 waits for totals)\n"
+    assert run("missing", "banner", 1) == "slot 1: missing, recorded\n"
+    assert run("tell", "banner", 2, 5) == "slot 2: 5, recorded (too late to count in its round)\n"
+    assert run("status", "banner").splitlines() == [
+        "banner: ars-ucb(alpha=4, growth=power(2)), 3 slots decided, 3 told (1 missing), 2 rounds closed",
+        "arm  slots  share  rounds  mean  radius",
+        "A        1  33.3%       1    37   419.3",
+        "B        2  66.7%       0     -       -",
+        "C        0   0.0%       0     -       -",
+        "next: slot 3 plays B, planned up to slot 3",
+    ]
+    shown = [line.split()[:5] for line in run("history", "banner").splitlines()]
+    assert shown[:3] == [
+        ["slot", "arm", "round", "total", "remarks"],
+        ["0", "A", "0", "37", "-"],
+        ["1", "B", "1", "-", "missing"],
+    ]
+    assert "hold, too late" in run("history", "banner", "--after", 1)
+    assert run("verify", "banner") == "banner: whole, 6 events, 3 slots, 2 rounds, every decision derived again\n"
+    assert run("close", "banner").splitlines()[-1] == "closed"
+    assert run("close", "banner").splitlines()[-1] == "closed"
+
+
+@pytest.mark.usefixtures("banner")
+def test_json(run):
+    assert json.loads(run("ask", "banner", "--format", "json")) == {
+        "slot": 0,
+        "arm": "A",
+        "round": 0,
+        "until": 0,
+        "hold": False,
+    }
+    told = json.loads(run("tell", "banner", 0, 1.5, "--format", "json"))
+    assert told == [{"slot": 0, "value": 1.5, "change": "recorded", "counts": True}]
+    status = json.loads(run("status", "banner", "--format", "json"))
+    assert status["arms"][0] == {"arm": "A", "slots": 1, "share": 1.0, "rounds": 1, "mean": 1.5, "radius": 0.0}
+    assert status["next"] == {"slot": 1, "arm": "B", "round": 1, "until": 1, "hold": False}
+    (line,) = json.loads(run("history", "banner", "--format", "json"))
+    assert (line["slot"], line["arm"], line["value"], line["missing"]) == (0, "A", 1.5, False)
+    assert json.loads(run("verify", "banner", "--format", "json")) == {
+        "name": "banner",
+        "events": 2,
+        "slots": 1,
+        "rounds": 1,
+        "problems": [],
+        "difference": None,
+        "whole": True,
+    }
+    assert json.loads(run("close", "banner", "--format", "json"))["closed"] is True
+
+
+@pytest.mark.usefixtures("banner")
+def test_csv(run):
+    assert run("ask", "banner", "--format", "csv") == "slot,arm,round,until,hold\n0,A,0,0,false\n"
+    assert run("missing", "banner", 0, "--format", "csv") == "slot,value,change,counts\n0,,recorded,false\n"
+    assert list(csv.DictReader(io.StringIO(run("status", "banner", "--format", "csv"))))[2] == {
+        "arm": "C",
+        "slots": "0",
+        "share": "0.0",
+        "rounds": "0",
+        "mean": "",
+        "radius": "",
+    }
+    assert run("history", "banner", "--format", "csv").startswith(
+        "slot,arm,round,hold,value,missing,counts,revisions,decided_at,told_at\n0,A,"
+    )
+    assert run("history", "banner", "--after", 5, "--format", "csv").count("\n") == 1
+    assert run("verify", "banner", "--format", "csv").startswith(
+        "name,events,slots,rounds,problems,difference,whole\nbanner,2,"
+    )
+
+
+@pytest.mark.usefixtures("banner")
+def test_many_outcomes_from_a_file(run, refused):
+    for _ in range(4):
+        run("ask", "banner")
+    outcomes = Path("outcomes.csv")
+    outcomes.write_text("\ufeffday,value,slot\nMo, 7 ,0\nTu,,1\nWe,missing,2\n", encoding="utf-8")
+    assert run("tell", "banner", "--csv", outcomes) == "3 outcomes: 3 recorded\n"
+    assert run("tell", "banner", "--csv", outcomes) == "3 outcomes: 3 unchanged\n"
+    before = log()
+    for text, message in (
+        (
+            "slot,value\n3,5\n3,6\n",
+            "slot 3 was told 5, got 6: its round has closed and shaped decisions, so it cannot be revised",
+        ),
+        ("slot,value\n3,5\n9,6\n", "slot 9 was never asked for: the next one is 4, ask first"),
+        ("slot,value\n3,5\nx,6\n", "outcomes.csv, line 3: a slot must be a whole number, got 'x'"),
+        ("slot,value\n3,five\n", "outcomes.csv, line 2: a value must be a number, or empty where it is missing, got 'five'"),
+        ("slot,value\n3,nan\n", "the total of slot 3 must be a number, got nan"),
+        ("slot,total\n3,5\n", "outcomes.csv must begin with a line of names, slot and value among them; value not found"),
+        ("", "outcomes.csv must begin with a line of names, slot and value among them; slot and value not found"),
+        ('slot,value\n3,"5\n', "cannot read outcomes.csv as CSV: unexpected end of data"),
+    ):
+        outcomes.write_text(text)
+        assert refused("tell", "banner", "--csv", outcomes) == message
+        assert log() == before
+    outcomes.write_bytes(b"slot,value\n3,\xff\n")
+    assert refused("tell", "banner", "--csv", outcomes).startswith("cannot read outcomes.csv as CSV: ")
+    assert refused("tell", "banner", "--csv", "none.csv") == "cannot read none.csv: No such file or directory"
+    assert refused("tell", "banner", "--csv", ".") == "cannot read .: Is a directory"
+    outcomes.write_text("slot,value\n")
+    assert run("tell", "banner", "--csv", outcomes) == "0 outcomes: nothing to record\n"
+
+
+@pytest.mark.usefixtures("banner")
+def test_revising(run, refused):
+    run("ask", "banner")
+    run("tell", "banner", 0, 5)
+    for slot in (1, 2):
+        run("ask", "banner")
+        run("tell", "banner", slot, 5)
+    for _ in range(2):
+        run("ask", "banner")
+    run("tell", "banner", 3, 5)
+    assert refused("tell", "banner", 3, 6) == "slot 3 was told 5, got 6: say revise to replace it"
+    assert run("tell", "banner", 3, 6, "--revise") == "slot 3: 6, revised\n"
+    assert run("missing", "banner", 3, "--revise") == "slot 3: missing, revised\n"
+    assert "revised" in run("history", "banner", "--last", 2)
+
+
+@pytest.mark.usefixtures("banner")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["tell", "banner", "0"], "tell takes a slot and its value, or --csv with a file of them"),
+        (["tell", "banner"], "tell takes a slot and its value, or --csv with a file of them"),
+        (["tell", "banner", "0", "1", "--csv", "x.csv"], "tell takes a slot and its value, or --csv with a file of them"),
+        (["tell", "banner", "0", "many"], "expected a number, got 'many'"),
+        (["tell", "banner", "-1", "5"], "slot must be a whole number of at least 0, got -1"),
+        (["tell", "banner", "0", "-5"], "slot 0 was never asked for: the next one is 0, ask first"),
+        (["ask", "banner", "--slot", "4"], "slot 4 cannot be decided yet: the next one is 0"),
+        (["ask", "baner"], "there is no experiment 'baner' in sqlite:///live.db: did you mean 'banner'?"),
+        (["ask", "banner", "--storage", "live.db"], "a storage is a URL such as sqlite:///aftereffect.db, got something else"),
+        (
+            ["create", "banner", "--arms", "A,B", "--policy", "ars-ucb", "--reward-range", "0,200"],
+            "experiment 'banner' exists with arms ('A', 'B', 'C'); got arms ('A', 'B'): a new idea is a new experiment",
+        ),
+        (["create", "x", "--arms", "A,B", "--policy", "ars-ucb", "--reward-range", "5"], "reward_range must be two numbers"),
+        (
+            ["create", "x", "--arms", "A", "--policy", "ars-ucb", "--reward-range", "0,5"],
+            "arms must be 2 to 10,000 names, got 1",
+        ),
+        (
+            ["create", "x", "--arms", "A,B", "--policy", "exp3", "--reward-range", "0,5"],
+            "exp3(form=gain) plans ahead: give a horizon",
+        ),
+        (["export", "banner", "--out", "x.txt"], "cannot write x.txt: its name must end in .csv or .parquet"),
+        (["export", "banner", "--out", "none/x.csv"], "cannot write into none: it does not exist, create it first"),
+        (["history", "banner", "--last", "-3"], "last must be a whole number of at least 0, got -3"),
+    ],
+)
+def test_refusals(refused, arguments, message):
+    before = log()
+    assert refused(*arguments).startswith(message)
+    assert log() == before
+
+
+@pytest.mark.usefixtures("banner")
+def test_export(run):
+    for slot in range(30):
+        run("ask", "banner")
+        if slot != 7:
+            run("missing" if slot == 3 else "tell", "banner", slot, *([] if slot == 3 else [slot / 4]))
+    assert run("export", "banner", "--out", "x.csv") == "x.csv\n"
+    run("export", "banner", "--out", "x.parquet")
+    parquet = pl.read_parquet("x.parquet")
+    table = pl.read_csv("x.csv", schema=parquet.schema)
+    assert table.equals(parquet)
+    assert table.height == 30
+    assert table.row(3, named=True)["missing"] is True
+    assert table["value"].to_list()[28] == 7.0
+    shown = list(csv.reader(io.StringIO(run("history", "banner", "--last", 1_000, "--format", "csv"))))
+    assert shown == list(csv.reader(io.StringIO(Path("x.csv").read_text())))
+
+
+@pytest.mark.usefixtures("banner")
+def test_verify_of_a_damaged_file(run, capsys):
+    for slot in range(3):
+        run("ask", "banner")
+        run("tell", "banner", slot, 5)
+    with sqlite3.connect("live.db") as connection:
+        connection.execute("UPDATE aftereffect_events SET value = 6 WHERE seq = 6")
+    connection.close()
+    assert main(["verify", "banner"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out.splitlines()[1:] == ["event 6 of the log is not what was recorded"]
+    assert printed.err == "aftereffect: experiment 'banner' is damaged: restore a backup\n"
+    assert main(["status", "banner"]) == 2
+    assert capsys.readouterr().err.startswith("aftereffect: experiment 'banner' is damaged, ")
+
+
+def test_the_storage_of_the_environment_and_of_the_option(run, monkeypatch):
+    arguments = ("--arms", "A,B", "--policy", "ucb1", "--reward-range", "0,1")
+    run("create", "one", *arguments)
+    assert Path("live.db").exists()
+    run("create", "two", *arguments, "--storage", "sqlite:///other.db")
+    assert ae.open_storage("sqlite:///other.db").names() == ["two"]
+    monkeypatch.delenv("AFTEREFFECT_STORAGE")
+    run("create", "three", *arguments)
+    assert ae.open_storage("sqlite:///aftereffect.db").names() == ["three"]
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/live.md"])
+def test_the_commands_of_the_documents(document, tmp_path):
+    blocks = re.findall("```sh\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
+    (commands,) = [block for block in blocks if "aftereffect create" in block]
+    if document == "README.md":  # goes on where the Python before it was
+        before = (
+            "aftereffect create checkout-banner --arms A,B,C --policy ars-ucb --reward-range 0,200 --storage sqlite:///live.db"
+        )
+        commands = f"{before} && for slot in 0 1; do {ask_and_tell('$slot')}; done\n{commands}"
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euc", commands], capture_output=True, text=True, cwd=tmp_path, env=os.environ | {"PATH": path}
+    )
+    assert done.returncode == 0, done.stderr
+    for command, promised in re.findall(r"^(.*?) +# (slot .*)$", commands, re.MULTILINE):
+        assert promised in done.stdout, command
+    assert "next: slot 2 holds B; waiting for slot 1" in done.stdout or document == "README.md"
+
+
+def ask_and_tell(slot):
+    options = "--storage sqlite:///live.db"
+    return f"aftereffect ask checkout-banner --slot {slot} {options}; aftereffect tell checkout-banner {slot} 3 {options}"
