@@ -264,3 +264,14 @@ def test_a_dozen_policies_can_be_told_apart_in_a_picture(tmp_path):
 def test_a_single_checkpoint_is_a_mark(tmp_path):
     study = ae.simulate("ucb1", ENV, 100, 3, seed=1, checkpoints=1)
     assert study.plot(Figure().add_subplot()).lines[0].get_marker() == "o"
+
+
+def test_a_study_at_its_horizon_alone():
+    study = ae.simulate(["ucb1", "round-robin"], ae.StochasticBandit([0.9, 0.5]), 200, 30, seed=1, checkpoints=10)
+    end = study.at_horizon()
+    assert end.checkpoints == (200,)
+    assert str(end) == str(study)
+    for short, runs in zip(end, study, strict=True):
+        assert short.regret.tolist() == runs.regret[:, -1:].tolist()
+        assert not np.shares_memory(short.regret, runs.regret)
+        assert short.pulls.tolist() == runs.pulls.tolist()

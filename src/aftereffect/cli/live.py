@@ -1,5 +1,7 @@
 """``aftereffect create | ask | tell | missing | status | history | export | verify | close``: live experiments."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -11,7 +13,7 @@ from aftereffect.cli.outcomes_file import outcomes_in
 from aftereffect.cli.simulate import Format
 from aftereffect.cli.values import Number, Numbers, SpecText
 from aftereffect.errors import CorruptionError, ParameterError
-from aftereffect.live import DEFAULT_STORAGE, Experiment
+from aftereffect.live import DEFAULT_STORAGE, Experiment, open_storage
 
 StorageUrl: TypeAlias = Annotated[
     str,
@@ -21,6 +23,13 @@ StorageUrl: TypeAlias = Annotated[
         help="Where experiments are kept: sqlite:///file.db or postgresql+psycopg://user:password@host/database.",
     ),
 ]
+
+
+@contextmanager
+def _opened(name: str, storage: str, *, check: bool = True) -> Iterator[Experiment]:
+    """An experiment whose files are let go of properly: SQLite then leaves one file behind, not three."""
+    with open_storage(storage) as place:
+        yield Experiment.open(name, storage=place, check=check)
 
 
 def create(
@@ -57,17 +66,19 @@ def create(
     format
         How its status is printed.
     """
-    experiment = Experiment.create(
-        name,
-        arms=[arm.strip() for arm in arms.split(",")],
-        policy=policy,
-        reward_range=reward_range,
-        max_total=max_total,
-        horizon=horizon,
-        seed=seed,
-        storage=storage,
-    )
-    STATUS[format](experiment.status())
+    with open_storage(storage) as place:
+        experiment = Experiment.create(
+            name,
+            arms=[arm.strip() for arm in arms.split(",")],
+            policy=policy,
+            reward_range=reward_range,
+            max_total=max_total,
+            horizon=horizon,
+            seed=seed,
+            storage=place,
+        )
+        answer = experiment.status()
+    STATUS[format](answer)
 
 
 def ask(name: str, /, *, slot: Number | None = None, storage: StorageUrl = DEFAULT_STORAGE, format: Format = "table") -> None:
@@ -82,7 +93,9 @@ def ask(name: str, /, *, slot: Number | None = None, storage: StorageUrl = DEFAU
     format
         How it is printed; "table" is a sentence.
     """
-    SLOT[format](Experiment.open(name, storage=storage).ask(slot))
+    with _opened(name, storage) as experiment:
+        answer = experiment.ask(slot)
+    SLOT[format](answer)
 
 
 def tell(
@@ -121,7 +134,9 @@ def tell(
         outcomes = outcomes_in(csv)
     else:
         raise ParameterError("tell takes a slot and its value, or --csv with a file of them")
-    OUTCOMES[format](Experiment.open(name, storage=storage).tell_many(outcomes, revise=revise))
+    with _opened(name, storage) as experiment:
+        answer = experiment.tell_many(outcomes, revise=revise)
+    OUTCOMES[format](answer)
 
 
 def missing(
@@ -146,7 +161,9 @@ def missing(
     format
         How what was done is printed.
     """
-    OUTCOMES[format]([Experiment.open(name, storage=storage).missing(slot, revise=revise)])
+    with _opened(name, storage) as experiment:
+        answer = [experiment.missing(slot, revise=revise)]
+    OUTCOMES[format](answer)
 
 
 def status(name: str, /, *, storage: StorageUrl = DEFAULT_STORAGE, format: Format = "table") -> None:
@@ -159,7 +176,9 @@ def status(name: str, /, *, storage: StorageUrl = DEFAULT_STORAGE, format: Forma
     format
         How it is printed; csv has the arms alone.
     """
-    STATUS[format](Experiment.open(name, storage=storage).status())
+    with _opened(name, storage) as experiment:
+        answer = experiment.status()
+    STATUS[format](answer)
 
 
 def history(
@@ -178,9 +197,10 @@ def history(
     format
         How it is printed.
     """
-    experiment = Experiment.open(name, storage=storage)
     most = whole("last", last)
-    LINES[format](experiment.history(after=max(after, experiment.status().slots - 1 - most)))
+    with _opened(name, storage) as experiment:
+        answer = experiment.history(after=max(after, experiment.status().slots - 1 - most))
+    LINES[format](answer)
 
 
 def export(name: str, /, *, out: Path, storage: StorageUrl = DEFAULT_STORAGE) -> None:
@@ -193,7 +213,8 @@ def export(name: str, /, *, out: Path, storage: StorageUrl = DEFAULT_STORAGE) ->
     out
         A .csv or .parquet file (this one needs the extra "data").
     """
-    Experiment.open(name, storage=storage).export(out)
+    with _opened(name, storage) as experiment:
+        experiment.export(out)
     print(out)
 
 
@@ -207,7 +228,8 @@ def verify(name: str, /, *, storage: StorageUrl = DEFAULT_STORAGE, format: Forma
     format
         How what was found is printed.
     """
-    found = Experiment.open(name, storage=storage, check=False).verify()
+    with _opened(name, storage, check=False) as experiment:
+        found = experiment.verify()
     VERIFICATION[format](found)
     if not found.whole:
         raise CorruptionError(f"experiment {name!r} is damaged: restore a backup")
@@ -223,7 +245,9 @@ def close(name: str, /, *, storage: StorageUrl = DEFAULT_STORAGE, format: Format
     format
         How it is printed.
     """
-    STATUS[format](Experiment.open(name, storage=storage).close())
+    with _opened(name, storage) as experiment:
+        answer = experiment.close()
+    STATUS[format](answer)
 
 
 COMMANDS = (create, ask, tell, missing, status, history, export, verify, close)

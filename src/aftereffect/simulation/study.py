@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, TypedDict
 
@@ -123,6 +123,14 @@ class Study:
     def replications(self) -> int:
         """Runs of each policy."""
         return len(self.runs[0].rounds)
+
+    def at_horizon(self) -> "Study":
+        """The same with the horizon as its only checkpoint, in as much less memory as there were others."""
+        ends = (
+            replace(runs, outcome=runs.outcome._replace(regret=runs.final[:, None].copy(), plays=runs.pulls.copy()))
+            for runs in self.runs
+        )
+        return replace(self, checkpoints=self.checkpoints[-1:], runs=tuple(ends))
 
     def __iter__(self) -> Iterator[PolicyRuns]:
         return iter(self.runs)

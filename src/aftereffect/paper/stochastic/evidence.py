@@ -69,7 +69,7 @@ def parts(figure: Figure, settings: Settings) -> list[Part]:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was found in one figure's setting, with the arms in one order."""
+    """What was found in one figure's setting, with the arms in one order: of what is drawn, only where it ends."""
 
     figure: Figure
     panel: Study
@@ -92,4 +92,4 @@ def collected(figures: Iterable[Figure], settings: Settings, folder: Path) -> Fo
 
 def _evidence(figure: Figure, order: Order, settings: Settings, folder: Path) -> Evidence | None:
     drawn, long = panel(figure, order, settings).kept(folder), long_run(figure, order, settings).kept(folder)
-    return None if drawn is None or long is None else Evidence(figure, drawn, long)
+    return None if drawn is None or long is None else Evidence(figure, drawn.at_horizon(), long)
