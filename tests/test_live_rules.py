@@ -88,6 +88,26 @@ def test_numbers_of_slots(banner, slot, message):
     refused(banner, ae.ParameterError, message, lambda: banner.missing(slot))
 
 
+def test_the_same_key_gives_the_same_slot(connect):
+    one, two = created(storage=connect()), created(storage=connect())
+    first = one.ask(key="monday")
+    assert one.ask(key="monday") == two.ask(key="monday") == first
+    assert two.ask(key="tuesday").number == 1
+    assert one.ask(0) == first
+    assert one.decide(key="tuesday") == (two.ask(1), False)
+    assert one.status().slots == 2
+    assert one.verify().whole
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201, "é", "a\nb", 7])
+def test_keys_that_cannot_be(banner, key):
+    with pytest.raises(ae.ParameterError, match="a key must be 1 to 200 printable ASCII characters, got "):
+        banner.ask(key=key)
+    refused(
+        banner, ae.ParameterError, "ask with the number of a slot or with a key, not with both", lambda: banner.ask(0, key="a")
+    )
+
+
 # 2. telling
 
 

@@ -15,7 +15,8 @@ Kind = Literal["decision", "outcome", "close"]
 class Event(NamedTuple):
     """One line of the log; what does not apply to its kind is None.
 
-    - decision: `slot` is played with `arm`, in `round`, which is planned up to slot `until` and looks at its last `window`.
+    - decision: `slot` is played with `arm`, in `round`, which is planned up to slot `until` and looks at its last `window`. Who
+      asked may have given a `key`, to get the same slot when asking again.
     - outcome: `slot` brought `value`, or is missing where that is None. `round` is the open round it counts in; None if it came
       too late to count. A revision has the number of those before it.
     - close: the experiment ended when `slot` would have been next.
@@ -30,6 +31,7 @@ class Event(NamedTuple):
     until: int | None
     window: int | None
     value: float | None
+    key: str | None
     version: str
     at: str
     hash: bytes
@@ -52,9 +54,10 @@ class Link(NamedTuple):
         until: int | None = None,
         window: int | None = None,
         value: float | None = None,
+        key: str | None = None,
     ) -> Event:
         """The event that follows, made now by this version."""
-        fields = (self.seq + 1, kind, slot, revision, round, arm, until, window, value, __version__, now())
+        fields = (self.seq + 1, kind, slot, revision, round, arm, until, window, value, key, __version__, now())
         return Event(*fields, hash=_digest(self.hash, fields))
 
     def follow(self, event: Event) -> "Link":

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
 
 from aftereffect.checks import whole
 from aftereffect.errors import ConflictError, CorruptionError, NotFoundError, ParameterError
@@ -14,7 +13,7 @@ from aftereffect.live.events import fingerprint, now
 from aftereffect.live.history import SAVERS, SUFFIXES, Line, lines
 from aftereffect.live.ledger import Ledger
 from aftereffect.live.reading import caught_up, events_about, opened, settings_of
-from aftereffect.live.rules import Outcome, Slot, decide, decided, finish, tell
+from aftereffect.live.rules import Outcome, Slot, checked_key, decide, decided, decided_for, finish, tell
 from aftereffect.live.settings import Settings, checked_name
 from aftereffect.live.snapshot import taken
 from aftereffect.live.status import Status, status_of
@@ -51,6 +50,8 @@ class Experiment:
         self._record = record
         self._lock = threading.RLock()
         self._ledger: Ledger | None = None
+        #: Whether `create` has made it just now.
+        self.is_new = False
         with self._named():
             self.settings = settings_of(record)
 
@@ -102,6 +103,7 @@ class Experiment:
         experiment = cls(kept, record)
         if not new:
             experiment._check_same(wanted, any_seed=seed is None)
+        experiment.is_new = new
         return experiment
 
     @classmethod
@@ -148,26 +150,43 @@ class Experiment:
         """Where it is kept."""
         return self._storage
 
-    def ask(self, slot: int | None = None) -> Slot:
-        """Decide the next slot, and record it before answering; or tell again what was decided for a slot.
+    def ask(self, slot: int | None = None, *, key: str | None = None) -> Slot:
+        """Decide the next slot, and record it before answering; or tell again what was decided.
 
         Parameters
         ----------
         slot
             The number of a decided slot, or of the next one; the next one if not given. To ask with the number is the safe way:
             however often it is repeated, after whatever crash, the answer is the same and no slot is passed over.
+        key
+            The other safe way, for those who do not count: any text, used for one slot alone. The same key gives the same slot.
         """
+        return self.decide(slot, key)[0]
+
+    def decide(self, slot: int | None = None, key: str | None = None) -> tuple[Slot, bool]:
+        """As `ask`; and whether it was decided just now."""
+        if slot is not None and key is not None:
+            raise ParameterError("ask with the number of a slot or with a key, not with both")
         number = None if slot is None else whole("slot", slot)
+        asked = None if key is None else checked_key(key)
+
+        def known(view: View) -> Slot | None:
+            if asked is not None:
+                return decided_for(view, self._record, self.settings, asked)
+            return None if number is None else decided(view, self._record, self.settings, number)
+
         ledger = self._ledger
-        if number is not None and (ledger is None or number < ledger.next_slot):  # who only looks keeps nobody waiting
-            with self._viewing() as view:
-                known = decided(view, self._record, self.settings, number)
-            if known is not None:
-                return known
+        if asked or (number is not None and (ledger is None or number < ledger.next_slot)):
+            with self._viewing() as view:  # who only looks keeps nobody waiting
+                answer = known(view)
+            if answer is not None:
+                return answer, False
         with self._writing() as (log, ledger):
-            if number is not None and number < ledger.next_slot:  # another client decided it meanwhile
-                return cast(Slot, decided(log, self._record, self.settings, number))
-            return decide(log, ledger, number)
+            if asked or (number is not None and number < ledger.next_slot):  # another client may have been faster
+                answer = known(log)
+                if answer is not None:
+                    return answer, False
+            return decide(log, ledger, number, asked), True
 
     def tell(self, slot: int, value: float, *, revise: bool = False) -> Outcome:
         """Record the total of a slot.

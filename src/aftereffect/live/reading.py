@@ -53,9 +53,17 @@ def events_after(view: View, seq: int) -> Iterator[Event]:
 
 def events_about(view: View, record: Record, first: int, stop: int) -> list[Event]:
     """The events about some slots, each proved by the hash of the one before it."""
-    found = view.about(first, stop)
-    for event, before in found:
-        previous = record.digest if event.seq == 1 else before
-        if previous is None or not proves(event, previous):
-            raise CorruptionError(f"event {event.seq} of the log, about slot {event.slot}, is not what was recorded")
-    return [event for event, _ in found]
+    return [_proved(record, *found) for found in view.about(first, stop)]
+
+
+def event_keyed(view: View, record: Record, key: str) -> Event | None:
+    """The event of a key, proved in the same way."""
+    found = view.keyed(key)
+    return None if found is None else _proved(record, *found)
+
+
+def _proved(record: Record, event: Event, before: bytes | None) -> Event:
+    previous = record.digest if event.seq == 1 else before
+    if previous is None or not proves(event, previous):
+        raise CorruptionError(f"event {event.seq} of the log, about slot {event.slot}, is not what was recorded")
+    return event

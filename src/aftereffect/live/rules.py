@@ -2,14 +2,16 @@
 
 from typing import Literal, NamedTuple
 
-from aftereffect.checks import real, whole
+from aftereffect.checks import real, shown, whole
 from aftereffect.errors import ConflictError, ParameterError
 from aftereffect.live.events import Event
 from aftereffect.live.ledger import Ledger, Round
-from aftereffect.live.reading import events_about
+from aftereffect.live.reading import event_keyed, events_about
 from aftereffect.live.settings import Settings
 from aftereffect.live.storage import Log, Record, View
 from aftereffect.spec import notation
+
+LONGEST_KEY = 200
 
 
 class Slot(NamedTuple):
@@ -40,7 +42,13 @@ def decided(view: View, record: Record, settings: Settings, slot: int) -> Slot |
     return next((_slot(settings, event) for event in events if event.kind == "decision"), None)
 
 
-def decide(log: Log, ledger: Ledger, slot: int | None) -> Slot:
+def decided_for(view: View, record: Record, settings: Settings, key: str) -> Slot | None:
+    """What was decided for who asked with that key."""
+    event = event_keyed(view, record, key)
+    return None if event is None else _slot(settings, event)
+
+
+def decide(log: Log, ledger: Ledger, slot: int | None, key: str | None) -> Slot:
     """Decide the next slot, which must be that one if a number is given."""
     name = ledger.settings.name
     if slot is not None and slot != ledger.next_slot:
@@ -49,8 +57,8 @@ def decide(log: Log, ledger: Ledger, slot: int | None) -> Slot:
         raise ConflictError(f"experiment {name!r} is closed: nothing more is decided")
     if ledger.ended:
         raise ConflictError(f"experiment {name!r} has decided all {ledger.next_slot:,} slots of its horizon: close it")
-    plan = ledger.decision()
-    event = ledger.place.next("decision", plan.slot, round=plan.round, arm=plan.arm, until=plan.until, window=plan.window)
+    number, place, arm, until, window = ledger.decision()
+    event = ledger.place.next("decision", number, round=place, arm=arm, until=until, window=window, key=key)
     _keep(log, ledger, event)
     return _slot(ledger.settings, event)
 
@@ -80,6 +88,13 @@ def finish(log: Log, ledger: Ledger) -> None:
     """End the experiment, unless it has ended."""
     if not ledger.closed:
         _keep(log, ledger, ledger.place.next("close", ledger.next_slot))
+
+
+def checked_key(key: object) -> str:
+    """A key that who asks made up."""
+    if not isinstance(key, str) or not 1 <= len(key) <= LONGEST_KEY or not key.isascii() or not key.isprintable():
+        raise ParameterError(f"a key must be 1 to {LONGEST_KEY} printable ASCII characters, got {shown(key)}")
+    return key
 
 
 def believable(settings: Settings, slot: int, value: object) -> float:

@@ -90,6 +90,22 @@ class StorageContract(ABC):
             require(reader.about(0, 1) == [(log[0], None)], "the first event has none before it")
             require(reader.about(7, 9) == [], "about must give nothing for slots without events")
 
+    def test_an_event_is_found_by_its_key(self) -> None:
+        storage = self.connect()
+        record, other = (_created(storage, name)[0] for name in ("one", "two"))
+        log = [event._replace(key=f"key {event.seq}") for event in _chain(record.digest, [1.0, 2.0])]
+        with storage.writing(record.id) as writer:
+            for event in log:
+                require(writer.keyed(event.key or "") is None, "a key must not be found before it is there")
+                writer.append(event)
+                require((writer.keyed(event.key or "") or (None,))[0] == event, "a writer must find what it appended")
+        with self.connect().reading(record.id) as reader:
+            require(reader.keyed("key 1") == (log[0], None), "the first event has none before it")
+            require(reader.keyed("key 2") == (log[1], log[0].hash), "an event must come with the hash of the one before")
+            require(reader.keyed("key 3") is None, "and nothing for a key that nobody used")
+        with self.connect().reading(other.id) as reader:
+            require(reader.keyed("key 1") is None, "keys are of one experiment")
+
     def test_experiments_do_not_mix(self) -> None:
         storage = self.connect()
         one, two = (_created(storage, name)[0] for name in ("one", "two"))
@@ -120,11 +136,13 @@ class StorageContract(ABC):
         storage = self.connect()
         record, _ = _created(storage, "one")
         first, second = _chain(record.digest, [1.0, 2.0])
+        first = first._replace(key="mine")
         with storage.writing(record.id) as writer:
             writer.append(first)
         for double, what in (
             (first._replace(slot=9), "number"),
             (second._replace(slot=first.slot), "slot, kind and revision"),
+            (second._replace(key=first.key), "key"),
         ):
             try:
                 with storage.writing(record.id) as writer:

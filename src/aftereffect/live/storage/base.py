@@ -37,6 +37,10 @@ class View(ABC):
         That is None for the first event of all.
         """
 
+    @abstractmethod
+    def keyed(self, key: str) -> tuple[Event, bytes | None] | None:
+        """The event that has this key, with the hash of the event before it."""
+
 
 class Log(View):
     """A view that may be written to; nobody else writes to the experiment meanwhile."""
@@ -58,7 +62,7 @@ class Storage(ABC):
     - *Names*: `create` keeps a new experiment, or gives back what the name already stands for; of two that create the same
       name at once one wins, and both get that. Ids never change.
     - *Append-only*: an event, once kept, never changes and is never removed. Numbers go up by one from 1 on; two events of one
-      experiment have neither the same number nor the same slot, kind and revision: that raises `StorageError`.
+      experiment have neither the same number, nor the same slot, kind and revision, nor the same key: else `StorageError`.
     - *Transactions*: what is appended and saved while `writing` becomes visible, all at once, when it is left without an
       exception, and is then durable: it survives the end of the process, however sudden, and of the machine, if disks keep what
       they say they wrote. Left by an exception, nothing of it is kept.

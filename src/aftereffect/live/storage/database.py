@@ -28,16 +28,14 @@ _EVENTS = (
     .order_by(events.c.seq)
     .limit(sa.bindparam("most"))
 )
-_ABOUT = (
+_PROVED = (
     sa.select(*_FIELDS, _before.c.hash)
     .outerjoin(_before, (_before.c.experiment == events.c.experiment) & (_before.c.seq == events.c.seq - 1))
-    .where(
-        events.c.experiment == sa.bindparam("of"),
-        events.c.slot >= sa.bindparam("first"),
-        events.c.slot < sa.bindparam("stop"),
-    )
+    .where(events.c.experiment == sa.bindparam("of"))
     .order_by(events.c.seq)
 )
+_ABOUT = _PROVED.where(events.c.slot >= sa.bindparam("first"), events.c.slot < sa.bindparam("stop"))
+_KEYED = _PROVED.where(events.c.key == sa.bindparam("key"))
 _APPEND = events.insert()
 _SAVE = (
     experiments.update()
@@ -189,6 +187,9 @@ class DatabaseLog(Log):
 
     def about(self, first: int, stop: int) -> Sequence[tuple[Event, bytes | None]]:
         return [(Event(*row[:-1]), row[-1]) for row in self._rows(_ABOUT, first=first, stop=stop)]
+
+    def keyed(self, key: str) -> tuple[Event, bytes | None] | None:
+        return next(((Event(*row[:-1]), row[-1]) for row in self._rows(_KEYED, key=key)), None)
 
     def append(self, event: Event) -> None:
         self._execute(_APPEND, experiment=self._experiment, **event._asdict())

@@ -18,6 +18,7 @@ class Shelf:
     record: Record
     events: list[Event] = field(default_factory=list)
     about: dict[int, list[Event]] = field(default_factory=dict)
+    keyed: dict[str, Event] = field(default_factory=dict)
     snapshot: Snapshot | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -25,6 +26,8 @@ class Shelf:
         """At the end, and to those about its slot."""
         self.events.append(event)
         self.about.setdefault(event.slot, []).append(event)
+        if event.key is not None:
+            self.keyed[event.key] = event
 
 
 class MemoryStorage(Storage):
@@ -102,7 +105,15 @@ class MemoryLog(Log):
             for event in shelf.about.get(slot, ())
             if shelf is self._new or event.seq <= self._last
         ]
-        return [(event, self.events(event.seq - 2, 1)[0].hash if event.seq > 1 else None) for event in sorted(found)]
+        return [(event, self._before(event)) for event in sorted(found)]
+
+    def keyed(self, key: str) -> tuple[Event, bytes | None] | None:
+        event = self._shelf.keyed.get(key) or self._new.keyed.get(key)
+        seen = event is not None and event.seq <= self._last + len(self._new.events)
+        return (event, self._before(event)) if event is not None and seen else None
+
+    def _before(self, event: Event) -> bytes | None:
+        return self.events(event.seq - 2, 1)[0].hash if event.seq > 1 else None
 
     def append(self, event: Event) -> None:
         key, last = (event.slot, event.kind, event.revision), self._last + len(self._new.events)
@@ -110,6 +121,8 @@ class MemoryLog(Log):
             raise StorageError(f"event {event.seq} cannot follow event {last}")
         if any(key == (other.slot, other.kind, other.revision) for other, _ in self.about(event.slot, event.slot + 1)):
             raise StorageError(f"slot {event.slot} has a {event.kind} with revision {event.revision} already")
+        if event.key is not None and self.keyed(event.key):
+            raise StorageError(f"there is an event with the key {event.key!r} already")
         self._new.add(event)
 
     def save(self, snapshot: Snapshot) -> None:

@@ -42,6 +42,7 @@ events = sa.Table(
     sa.Column("until", sa.BigInteger),
     sa.Column("window", sa.BigInteger),
     sa.Column("value", sa.Double),
+    sa.Column("key", sa.Text),
     sa.Column("version", sa.Text, nullable=False),
     sa.Column("at", sa.Text, nullable=False),
     sa.Column("hash", sa.LargeBinary, nullable=False),
@@ -49,6 +50,10 @@ events = sa.Table(
     sa.UniqueConstraint("experiment", "slot", "kind", "revision"),
     sqlite_with_rowid=False,
 )
+
+# Few events have a key.
+_keyed = events.c.key.is_not(None)
+sa.Index("aftereffect_keys", events.c.experiment, events.c.key, unique=True, sqlite_where=_keyed, postgresql_where=_keyed)
 
 #: By version, what makes the tables of the one before into its own. Written once and never changed.
 MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {}
