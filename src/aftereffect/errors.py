@@ -19,7 +19,9 @@ Each leaf is also the builtin that a caller would think of catching, and each me
 expected, what came, and what to do.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 
 class AftereffectError(Exception):
@@ -27,11 +29,25 @@ class AftereffectError(Exception):
 
 
 class SpecError(AftereffectError, ValueError):
-    """A spec string such as ``interval(30, 40)`` that cannot be read."""
+    """A spec string such as ``interval(30, 40)`` that cannot be read; ``field`` is its parameter where that is known."""
+
+    field: str | None = None
 
 
 class ParameterError(AftereffectError, ValueError):
-    """A parameter outside what is allowed."""
+    """A parameter outside what is allowed; ``field`` is its name where that is known."""
+
+    field: str | None = None
+
+
+@contextmanager
+def about(field: str) -> Iterator[None]:
+    """Name the parameter that errors raised within are about."""
+    try:
+        yield
+    except (ParameterError, SpecError) as error:
+        error.field = field
+        raise
 
 
 class SweepError(AftereffectError, ValueError):
@@ -59,7 +75,15 @@ class WorkerError(AftereffectError, RuntimeError):
 
 
 class ConflictError(AftereffectError, ValueError):
-    """Something else than what a live experiment has recorded; nothing was changed."""
+    """Something else than what a live experiment has recorded; nothing was changed.
+
+    ``recorded`` is what it has, and ``given`` what came, by name and in the types that JSON has.
+    """
+
+    def __init__(self, message: str, recorded: Mapping[str, Any] | None = None, given: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.recorded = dict(recorded or {})
+        self.given = dict(given or {})
 
 
 class NotFoundError(AftereffectError, LookupError):

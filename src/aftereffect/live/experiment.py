@@ -307,5 +307,7 @@ class Experiment:
         known, asked = self.settings.plain(), wanted.plain()
         names = [name for name in known if known[name] != asked[name] and not (name == "seed" and any_seed)]
         if names:
-            have, came = (", ".join(f"{name} {each[name]}" for name in names) for each in (known, asked))
-            raise ConflictError(f"experiment {self.name!r} exists with {have}; got {came}: a new idea is a new experiment")
+            recorded, given = ({name: each[name] for name in names} for each in (known, asked))
+            have, came = (", ".join(f"{name} {value}" for name, value in each.items()) for each in (recorded, given))
+            message = f"experiment {self.name!r} exists with {have}; got {came}: a new idea is a new experiment"
+            raise ConflictError(message, recorded, given)

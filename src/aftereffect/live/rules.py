@@ -3,7 +3,7 @@
 from typing import Literal, NamedTuple
 
 from aftereffect.checks import real, shown, whole
-from aftereffect.errors import ConflictError, ParameterError
+from aftereffect.errors import ConflictError, ParameterError, about
 from aftereffect.live.events import Event
 from aftereffect.live.ledger import Ledger, Round
 from aftereffect.live.reading import event_keyed, events_about
@@ -52,7 +52,10 @@ def decide(log: Log, ledger: Ledger, slot: int | None, key: str | None) -> Slot:
     """Decide the next slot, which must be that one if a number is given."""
     name = ledger.settings.name
     if slot is not None and slot != ledger.next_slot:
-        raise ConflictError(f"slot {slot} cannot be decided yet: the next one is {ledger.next_slot}")
+        following = ledger.next_slot
+        raise ConflictError(
+            f"slot {slot} cannot be decided yet: the next one is {following}", {"next": following}, {"slot": slot}
+        )
     if ledger.closed:
         raise ConflictError(f"experiment {name!r} is closed: nothing more is decided")
     if ledger.ended:
@@ -65,10 +68,12 @@ def decide(log: Log, ledger: Ledger, slot: int | None, key: str | None) -> Slot:
 
 def tell(log: Log, ledger: Ledger, record: Record, slot: object, value: object, *, revise: bool) -> Outcome:
     """Record what a slot brought, or that it is missing where the value is None."""
-    number = whole("slot", slot)
-    if number >= ledger.next_slot:
-        raise ParameterError(f"slot {number} was never asked for: the next one is {ledger.next_slot}, ask first")
-    total = None if value is None else believable(ledger.settings, number, value)
+    with about("slot"):
+        number = whole("slot", slot)
+        if number >= ledger.next_slot:
+            raise ParameterError(f"slot {number} was never asked for: the next one is {ledger.next_slot}, ask first")
+    with about("value"):
+        total = None if value is None else believable(ledger.settings, number, value)
     counting = ledger.round if ledger.round and number >= ledger.round.first else None
     known = _outcomes(log, record, number, counting)
     if known:
@@ -129,10 +134,9 @@ def _outcomes(log: Log, record: Record, slot: int, counting: Round | None) -> li
 def _check_revision(known: Event, total: float | None, *, revise: bool, open_round: bool) -> None:
     told = "is marked missing" if known.value is None else f"was told {notation(known.value)}"
     conflict = f"slot {known.slot} {told}, got {'missing' if total is None else notation(total)}"
-    if not open_round:
-        raise ConflictError(f"{conflict}: its round has closed and shaped decisions, so it cannot be revised")
-    if not revise:
-        raise ConflictError(f"{conflict}: say revise to replace it")
+    if not (open_round and revise):
+        why = "say revise to replace it" if open_round else "its round has closed and shaped decisions, so it cannot be revised"
+        raise ConflictError(f"{conflict}: {why}", {"value": known.value}, {"value": total})
 
 
 def _counts(event: Event) -> bool:

@@ -4,12 +4,12 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from aftereffect.checks import real, sequence, shown, whole
-from aftereffect.errors import ParameterError, SpecError
+from aftereffect.errors import ParameterError, SpecError, about
 from aftereffect.knowledge import Knowledge
 from aftereffect.policies import Policy
 from aftereffect.seeds import LARGEST_SEED
@@ -56,20 +56,18 @@ class Settings:
     horizon: int | None = None
 
     def __post_init__(self) -> None:
-        arms, reward_range = _arms(self.arms), _range(self.reward_range)
-        cleaned: dict[str, object] = {
-            "name": checked_name(self.name),
-            "arms": arms,
-            "policy": _policy(self.policy, self.horizon),
-            "reward_range": reward_range,
-            "seed": whole("seed", self.seed, at_most=LARGEST_SEED),
+        checks: dict[str, Callable[[Any], object]] = {
+            "name": checked_name,
+            "arms": _arms,
+            "reward_range": _range,
+            "seed": lambda seed: whole("seed", seed, at_most=LARGEST_SEED),
+            "max_total": lambda total: total if total is None else real("max_total", total, above=self.reward_range[0]),
+            "horizon": lambda slots: slots if slots is None else _horizon(slots, len(self.arms)),
+            "policy": lambda policy: _policy(policy, self.horizon),
         }
-        if self.max_total is not None:
-            cleaned["max_total"] = real("max_total", self.max_total, above=reward_range[0])
-        if self.horizon is not None:
-            cleaned["horizon"] = whole("horizon", self.horizon, at_least=len(arms), at_most=MOST_LIVE_SLOTS)
-        for name, value in cleaned.items():
-            object.__setattr__(self, name, value)
+        for name, check in checks.items():
+            with about(name):
+                object.__setattr__(self, name, check(getattr(self, name)))
 
     @property
     def planned_slots(self) -> int:
@@ -123,6 +121,10 @@ def _range(reward_range: object) -> tuple[float, float]:
         raise ParameterError(f"reward_range must be two numbers, the least and the most a play can bring, got {len(ends)}")
     low = real("the lower end of reward_range", ends[0])
     return low, real("the upper end of reward_range", ends[1], above=low)
+
+
+def _horizon(slots: object, arms: int) -> int:
+    return whole("horizon", slots, at_least=arms, at_most=MOST_LIVE_SLOTS)
 
 
 def _policy(policy: object, horizon: int | None) -> Policy:

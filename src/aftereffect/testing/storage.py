@@ -116,6 +116,19 @@ class StorageContract(ABC):
             require(not reader.events(0, 10) and not reader.about(0, 10), "an experiment must see its own events alone")
             require(reader.snapshot() is None, "and its own snapshot")
 
+    def test_tokens_are_kept_and_revoked_once(self) -> None:
+        storage = self.connect()
+        require(storage.tokens() == [], "an empty place must have no tokens")
+        first = storage.add_token("ci", "read", "today", b"1" * 32)
+        second = self.connect().add_token("ci", "write", "today", b"2" * 32)
+        require(first[1:] == ("ci", "read", b"1" * 32, "today", None), "a token must come back as it was given")
+        require(self.connect().tokens() == [first, second], "tokens must be listed in the order of their creation")
+        revoked = storage.revoke_token(first.id, "later")
+        require(revoked == first._replace(revoked_at="later"), "a revoked token must say since when")
+        require(storage.revoke_token(first.id, "still later") == revoked, "and stay revoked since then")
+        require(self.connect().tokens() == [revoked, second], "also elsewhere, and no other token with it")
+        require(storage.revoke_token(second.id + 100, "later") is None, "None for a token that is not there")
+
     def test_nothing_is_kept_of_a_transaction_that_fails(self) -> None:
         storage = self.connect()
         record, _ = _created(storage, "one")

@@ -19,6 +19,17 @@ class Record(NamedTuple):
     digest: bytes
 
 
+class TokenRecord(NamedTuple):
+    """A token of the service: what it opens, and a digest by which it is known again; the token itself is not kept."""
+
+    id: int
+    label: str
+    scope: str
+    digest: bytes
+    created_at: str
+    revoked_at: str | None
+
+
 class View(ABC):
     """One experiment as it stood when it was first looked at; nothing that others do meanwhile is seen."""
 
@@ -70,6 +81,7 @@ class Storage(ABC):
       wait; one that waits for too long gets a `StorageError`. Whoever enters sees all that was kept before.
     - *Readers* see one moment, wait for no writer, and no writer waits for them.
     - *Exact*: events and snapshots come back as they were given, every bit of a float included (but for the sign of zero).
+    - *Tokens*, once revoked, stay so; the first time counts.
     - *Loud*: what cannot be read or written raises `StorageError`, what cannot be as it was recorded `CorruptionError`.
 
     Storages may be shared by threads.
@@ -97,6 +109,18 @@ class Storage(ABC):
     @abstractmethod
     def writing(self, experiment: int) -> AbstractContextManager[Log]:
         """See one experiment, and add to it: all or nothing."""
+
+    @abstractmethod
+    def add_token(self, label: str, scope: str, created_at: str, digest: bytes) -> TokenRecord:
+        """Keep a new token."""
+
+    @abstractmethod
+    def tokens(self) -> list[TokenRecord]:
+        """All tokens, also those that were revoked, in the order of their creation."""
+
+    @abstractmethod
+    def revoke_token(self, token: int, revoked_at: str) -> TokenRecord | None:
+        """Note when a token was revoked, unless it was before; None if there is no such token."""
 
     @abstractmethod
     def examine(self) -> list[str]:

@@ -1,7 +1,7 @@
 """Experiments in a database, through SQLAlchemy Core: what SQLite and PostgreSQL share."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any, cast
@@ -12,8 +12,8 @@ from sqlalchemy.engine.interfaces import DBAPICursor
 from aftereffect.errors import CorruptionError, StorageError
 from aftereffect.live.events import Event
 from aftereffect.live.snapshot import Snapshot
-from aftereffect.live.storage.base import Log, Record, Storage
-from aftereffect.live.storage.schema import VERSION, check_version, events, experiments, prepare, version_of
+from aftereffect.live.storage.base import Log, Record, Storage, TokenRecord
+from aftereffect.live.storage.schema import VERSION, check_version, events, experiments, prepare, tokens, version_of
 
 #: The columns of an event, in the order of its fields.
 _FIELDS = [events.c[name] for name in Event._fields]
@@ -21,6 +21,7 @@ _before = events.alias()
 
 _RECORDS = sa.select(*(experiments.c[name] for name in Record._fields)).order_by(experiments.c.id)
 _RECORD = _RECORDS.where(experiments.c.name == sa.bindparam("name"))
+_TOKENS = sa.select(*(tokens.c[name] for name in TokenRecord._fields)).order_by(tokens.c.id)
 _SNAPSHOT = sa.select(experiments.c.snapshot, experiments.c.snapshot_digest).where(experiments.c.id == sa.bindparam("of"))
 _EVENTS = (
     sa.select(*_FIELDS)
@@ -85,23 +86,35 @@ class DatabaseStorage(Storage):
         """Refuse a database without our tables that is not meant for them; by default any is."""
 
     def create(self, name: str, settings: str, created_at: str, digest: bytes) -> tuple[Record, bool]:
-        with self._told(), self._alone(), self.engine.connect() as connection, _writing(connection):
-            self._prepare(connection)
-            self._lock_all(connection)
+        with self._changing() as connection:
             known = connection.execute(_RECORD, {"name": name}).one_or_none()
             if known is None:
-                connection.execute(
-                    experiments.insert(), {"name": name, "settings": settings, "created_at": created_at, "digest": digest}
-                )
-            record = connection.execute(_RECORD, {"name": name}).one()
-            return Record(*record), known is None
+                given = {"name": name, "settings": settings, "created_at": created_at, "digest": digest}
+                connection.execute(experiments.insert(), given)
+            return Record(*connection.execute(_RECORD, {"name": name}).one()), known is None
 
     def find(self, name: str) -> Record | None:
-        found = self._records(_RECORD, {"name": name})
-        return found[0] if found else None
+        found = self._rows(_RECORD, {"name": name})
+        return Record(*found[0]) if found else None
 
     def names(self) -> list[str]:
-        return [record.name for record in self._records(_RECORDS, {})]
+        return [Record(*row).name for row in self._rows(_RECORDS)]
+
+    def add_token(self, label: str, scope: str, created_at: str, digest: bytes) -> TokenRecord:
+        with self._changing() as connection:
+            given = {"label": label, "scope": scope, "created_at": created_at, "digest": digest}
+            connection.execute(tokens.insert(), given)
+            return TokenRecord(*connection.execute(_TOKENS.where(tokens.c.digest == digest)).one())
+
+    def tokens(self) -> list[TokenRecord]:
+        return [TokenRecord(*row) for row in self._rows(_TOKENS)]
+
+    def revoke_token(self, token: int, revoked_at: str) -> TokenRecord | None:
+        with self._changing() as connection:
+            still = (tokens.c.id == token) & tokens.c.revoked_at.is_(None)
+            connection.execute(tokens.update().where(still).values(revoked_at=revoked_at))
+            found = connection.execute(_TOKENS.where(tokens.c.id == token)).one_or_none()
+            return None if found is None else TokenRecord(*found)
 
     @contextmanager
     def reading(self, experiment: int) -> Iterator[Log]:
@@ -121,7 +134,16 @@ class DatabaseStorage(Storage):
     def close(self) -> None:
         self.engine.dispose()
 
-    def _records(self, query: sa.Select[Any], given: dict[str, object]) -> list[Record]:
+    @contextmanager
+    def _changing(self) -> Iterator[sa.Connection]:
+        """A transaction on what is not of one experiment; tables are made if they are not there."""
+        with self._told(), self._alone(), self.engine.connect() as connection, _writing(connection):
+            self._prepare(connection)
+            self._lock_all(connection)
+            yield connection
+
+    def _rows(self, query: sa.Select[Any], given: Mapping[str, object] | None = None) -> Sequence[Sequence[Any]]:
+        """What a query finds; nothing where there are no tables yet."""
         if not self._exists():
             return []
         with self._told():
@@ -136,7 +158,7 @@ class DatabaseStorage(Storage):
                         self._prepare(connection)
                 self._prepared = True
             with self.engine.connect() as connection:
-                return [Record(*row) for row in connection.execute(query, given)]
+                return connection.execute(query, given).all()
 
     def _prepare(self, connection: sa.Connection) -> None:
         if not self._prepared:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from aftereffect.errors import StorageError
 from aftereffect.live.events import Event
 from aftereffect.live.snapshot import Snapshot
-from aftereffect.live.storage.base import Log, Record, Storage
+from aftereffect.live.storage.base import Log, Record, Storage, TokenRecord
 
 
 @dataclass
@@ -38,6 +38,7 @@ class MemoryStorage(Storage):
         self._patience = patience
         self._lock = threading.Lock()
         self._shelves: dict[str, Shelf] = {}
+        self._tokens: list[TokenRecord] = []
 
     def create(self, name: str, settings: str, created_at: str, digest: bytes) -> tuple[Record, bool]:
         with self._lock:
@@ -68,6 +69,23 @@ class MemoryStorage(Storage):
             log.keep()
         finally:
             shelf.lock.release()
+
+    def add_token(self, label: str, scope: str, created_at: str, digest: bytes) -> TokenRecord:
+        with self._lock:
+            self._tokens.append(TokenRecord(len(self._tokens) + 1, label, scope, digest, created_at, None))
+            return self._tokens[-1]
+
+    def tokens(self) -> list[TokenRecord]:
+        with self._lock:
+            return list(self._tokens)
+
+    def revoke_token(self, token: int, revoked_at: str) -> TokenRecord | None:
+        with self._lock:
+            if not 1 <= token <= len(self._tokens):
+                return None
+            known = self._tokens[token - 1]
+            self._tokens[token - 1] = known if known.revoked_at else known._replace(revoked_at=revoked_at)
+            return self._tokens[token - 1]
 
     def examine(self) -> list[str]:
         return []

@@ -55,6 +55,17 @@ events = sa.Table(
 _keyed = events.c.key.is_not(None)
 sa.Index("aftereffect_keys", events.c.experiment, events.c.key, unique=True, sqlite_where=_keyed, postgresql_where=_keyed)
 
+tokens = sa.Table(
+    "aftereffect_tokens",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("label", sa.Text, nullable=False),
+    sa.Column("scope", sa.Text, nullable=False),
+    sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),
+    sa.Column("created_at", sa.Text, nullable=False),
+    sa.Column("revoked_at", sa.Text),
+)
+
 #: By version, what makes the tables of the one before into its own. Written once and never changed.
 MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {}
 
