@@ -13,6 +13,7 @@ EXTRAS = {
     "dask": ("distributed",),
     "live": ("sqlalchemy",),
     "postgres": ("sqlalchemy", "psycopg"),
+    "service": ("sqlalchemy", "fastapi", "uvicorn", "prometheus_client"),
     "paper": ("matplotlib", "polars", "markdown_it"),
 }
 

@@ -177,7 +177,7 @@ class Experiment:
 
         ledger = self._ledger
         if asked or (number is not None and (ledger is None or number < ledger.next_slot)):
-            with self._viewing() as view:  # who only looks keeps nobody waiting
+            with self.viewing() as view:  # who only looks keeps nobody waiting
                 answer = known(view)
             if answer is not None:
                 return answer, False
@@ -259,14 +259,15 @@ class Experiment:
             yield from lines(self.settings, events_about(view, self._record, begin, min(begin + _PIECE, stop)))
 
     @contextmanager
-    def _viewing(self) -> Iterator[View]:
+    def viewing(self) -> Iterator[View]:
+        """Its log as it is now, for those who read it event by event; nothing of it is proved."""
         with self._named(), self._storage.reading(self._record.id) as view:
             yield view
 
     @contextmanager
     def _reading(self) -> Iterator[tuple[View, Ledger]]:
         """The log as it is now, and its fold."""
-        with self._lock, self._viewing() as view:
+        with self._lock, self.viewing() as view:
             yield view, self._current(view)
 
     @contextmanager

@@ -1,0 +1,1 @@
+"""Live experiments over HTTP: the service, its tokens and its page. Needs the extra ``service``."""

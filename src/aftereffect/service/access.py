@@ -1,0 +1,33 @@
+"""Who may do what, request by request."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+from fastapi import Depends, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from aftereffect.service.problems import Refusal
+from aftereffect.service.tokens import SCOPES, Scope, scope_of
+
+_bearer = HTTPBearer(auto_error=False, description="A token of `aftereffect token create`.")
+Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+
+
+def allowed(scope: Scope) -> Callable[[Request, HTTPAuthorizationCredentials | None], None]:
+    """Refuse who may not do what takes this scope.
+
+    Without any token, ever, a service that only this machine can reach is open. Tokens are looked up at every request: one that
+    was revoked is so at once, in all processes.
+    """
+
+    def check(request: Request, credentials: Credentials) -> None:
+        known = request.app.state.desk.storage.tokens()
+        if not known and request.app.state.local:
+            return
+        opened = scope_of(credentials.credentials, known) if credentials else None
+        if opened is None:
+            raise Refusal(401, "this needs a token that is valid: Authorization: Bearer ...")
+        if SCOPES.index(opened) < SCOPES.index(scope):
+            raise Refusal(403, f"this needs the scope {scope}, and the token has {opened}")
+
+    return check

@@ -1,0 +1,77 @@
+"""The application: endpoints, guard and page on one storage."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.resources import files
+
+from fastapi import APIRouter, FastAPI, Response
+
+from aftereffect.live import Storage
+from aftereffect.provenance import __version__
+from aftereffect.service.desk import Desk
+from aftereffect.service.endpoints import health, router
+from aftereffect.service.guard import Guard
+from aftereffect.service.metrics import Metrics
+from aftereffect.service.problems import answer_errors
+
+#: The page, by path: where it lies in the package, and what it is.
+PAGE = {
+    "/": ("index.html", "text/html; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/charts.js": ("charts.js", "text/javascript; charset=utf-8"),
+}
+#: The page loads from here and talks to here, and nothing else does with it.
+_POLICY = (
+    "default-src 'self'; style-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
+
+
+def create_app(storage: Storage, *, local: bool = True, root_path: str = "") -> FastAPI:
+    """The service on a storage.
+
+    Parameters
+    ----------
+    storage
+        Where experiments are kept; closed when the service stops.
+    local
+        Whether only this machine can reach it: then it is open as long as no token was made.
+    root_path
+        Under which path a reverse proxy shows it.
+    """
+    metrics = Metrics()
+
+    @asynccontextmanager
+    async def running(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        storage.close()
+
+    app = FastAPI(
+        title="aftereffect",
+        summary="Live experiments whose rewards come late, spread over time, and unsigned.",
+        version=__version__,
+        root_path=root_path,
+        docs_url=None,  # they load scripts from elsewhere
+        redoc_url=None,
+        lifespan=running,
+    )
+    app.state.desk, app.state.metrics, app.state.local = Desk(storage), metrics, local
+    answer_errors(app)
+    app.include_router(router)
+    app.include_router(health)
+    app.include_router(_page())
+    app.add_middleware(Guard, local=local, metrics=metrics)
+    return app
+
+
+def _page() -> APIRouter:
+    page = APIRouter(include_in_schema=False)
+    folder = files("aftereffect.service") / "page"
+
+    def served(name: str, kind: str) -> Response:
+        headers = {"Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache"}
+        return Response((folder / name).read_bytes(), media_type=kind, headers=headers)
+
+    for path, (name, kind) in PAGE.items():
+        page.add_api_route(path, lambda name=name, kind=kind: served(name, kind), methods=["GET"])
+    return page

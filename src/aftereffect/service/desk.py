@@ -1,0 +1,45 @@
+"""The experiments that a service has open."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from aftereffect.live import Experiment, Storage
+from aftereffect.service.timeline import Timeline
+
+T = TypeVar("T")
+
+#: Experiments that are kept open; others are opened again from their snapshot.
+_MOST = 256
+
+
+class Kept(Generic[T]):
+    """Things by name, the latest few, each made once."""
+
+    def __init__(self, make: Callable[[str], T]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._things: OrderedDict[str, T] = OrderedDict()
+
+    def __getitem__(self, name: str) -> T:
+        with self._lock:
+            if name in self._things:
+                self._things.move_to_end(name)
+                return self._things[name]
+        made = self._make(name)  # may take a while, and others need not wait for it
+        with self._lock:
+            thing = self._things.setdefault(name, made)
+            while len(self._things) > _MOST:
+                self._things.popitem(last=False)
+            return thing
+
+
+class Desk:
+    """Experiments to write to and, apart from them, to read from: no reader holds a lock that a writer waits for."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self.writers = Kept(lambda name: Experiment.open(name, storage=storage))
+        self.readers = Kept(lambda name: Experiment.open(name, storage=storage))
+        self.timelines = Kept(lambda name: Timeline(Experiment.open(name, storage=storage)))

@@ -1,0 +1,255 @@
+"""The interface, version 1."""
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import Path as InPath
+from fastapi.responses import FileResponse
+from starlette.background import BackgroundTask
+
+from aftereffect.live import Experiment, Outcome, Slot
+from aftereffect.provenance import __version__
+from aftereffect.service import bodies
+from aftereffect.service.access import allowed
+from aftereffect.service.desk import Desk
+from aftereffect.service.metrics import CONTENT_TYPE, Metrics
+from aftereffect.service.problems import Refusal
+
+PROBLEMS: dict[int, str] = {
+    400: "The request cannot be read.",
+    401: "No token, or one that is not valid.",
+    403: "The token's scope is too small, or the request comes from another origin.",
+    408: "The body did not come in time.",
+    413: "The body is too large.",
+    415: "The content type is not JSON.",
+    422: "Something cannot be; `field` says what.",
+    500: "The storage holds something else than was recorded.",
+    503: "The storage cannot be reached, read or written.",
+}
+_NOT_FOUND, _CONFLICT = {404: "No such experiment."}, {409: "Something else is recorded; both are told."}
+MOST_LINES = 10_000
+
+Name = Annotated[bodies.Name, InPath()]
+Number = Annotated[bodies.Number, InPath()]
+
+
+def told(*further: dict[int, str], changing: bool = False) -> dict[int | str, dict[str, Any]]:
+    """The problems that an operation may answer with, for the OpenAPI document."""
+    only_changing = (400, 408, 413, 415)
+    known = {status: text for status, text in PROBLEMS.items() if changing or status not in only_changing}
+    for more in further:
+        known |= more
+    return {status: {"model": bodies.Problem, "description": text} for status, text in sorted(known.items())}
+
+
+def replayed(answer: type, links: dict[str, Any] | None = None) -> dict[int | str, dict[str, Any]]:
+    """The answers of an operation that is new, or had happened before; and what can follow it."""
+    return {
+        200: {"model": answer, "description": "It is so already; nothing was changed.", "links": links or {}},
+        201: {"model": answer, "description": "Recorded.", "links": links or {}},
+    }
+
+
+def links(operations: tuple[str, ...], **parameters: str) -> dict[str, Any]:
+    """Operations that take these parameters from an answer."""
+    return {operation: {"operationId": operation, "parameters": parameters} for operation in operations}
+
+
+_ON_EXPERIMENT = links(("status", "ask", "history", "timeline", "verify", "export", "close"), name="$response.body#/name")
+_ON_SLOT = links(("decide", "tell"), name="$request.path.name", n="$response.body#/slot")
+
+
+router = APIRouter(prefix="/v1")
+read, write, admin = (Depends(allowed(scope)) for scope in ("read", "write", "admin"))
+
+
+def desk_of(request: Request) -> Desk:
+    """What the endpoints work on."""
+    return cast(Desk, request.app.state.desk)
+
+
+AtDesk = Annotated[Desk, Depends(desk_of)]
+
+
+def metrics_of(request: Request) -> Metrics:
+    """Where they count."""
+    return cast(Metrics, request.app.state.metrics)
+
+
+Counting = Annotated[Metrics, Depends(metrics_of)]
+
+
+@router.post(
+    "/experiments",
+    status_code=201,
+    operation_id="create",
+    dependencies=[admin],
+    responses=told(_CONFLICT, changing=True) | replayed(bodies.StatusAnswer, _ON_EXPERIMENT),
+)
+def create(given: bodies.NewExperiment, desk: AtDesk, response: Response) -> bodies.StatusAnswer:
+    """Begin an experiment; with the same settings again, nothing changes."""
+    experiment = Experiment.create(**given.model_dump(), storage=desk.storage)
+    response.status_code = 201 if experiment.is_new else 200
+    response.headers["Location"] = f"/v1/experiments/{experiment.name}"
+    return bodies.StatusAnswer(**experiment.status().plain())
+
+
+@router.get("/experiments", operation_id="list", dependencies=[read], responses=told())
+def experiments(desk: AtDesk) -> bodies.ExperimentsAnswer:
+    """All experiments."""
+    return bodies.ExperimentsAnswer(experiments=desk.storage.names())
+
+
+@router.get("/experiments/{name}", operation_id="status", dependencies=[read], responses=told(_NOT_FOUND))
+def status(name: Name, desk: AtDesk) -> bodies.StatusAnswer:
+    """How an experiment stands, and what comes next."""
+    return bodies.StatusAnswer(**desk.readers[name].status().plain())
+
+
+@router.post(
+    "/experiments/{name}/slots",
+    status_code=201,
+    operation_id="ask",
+    dependencies=[write],
+    responses=told(_NOT_FOUND, _CONFLICT, changing=True) | replayed(bodies.SlotAnswer, _ON_SLOT),
+)
+def ask(
+    name: Name, idempotency_key: Annotated[bodies.Key, Header()], desk: AtDesk, counting: Counting, response: Response
+) -> bodies.SlotAnswer:
+    """Decide the next slot; asked again with the same key, the answer is the same."""
+    return _answered(*desk.writers[name].decide(key=idempotency_key), counting, response)
+
+
+@router.put(
+    "/experiments/{name}/slots/{n}/decision",
+    status_code=201,
+    operation_id="decide",
+    dependencies=[write],
+    responses=told(_NOT_FOUND, _CONFLICT, changing=True) | replayed(bodies.SlotAnswer, _ON_SLOT),
+)
+def decide(name: Name, n: Number, desk: AtDesk, counting: Counting, response: Response) -> bodies.SlotAnswer:
+    """Decide slot n, which must be the next one, or tell again what was decided."""
+    return _answered(*desk.writers[name].decide(slot=n), counting, response)
+
+
+@router.put(
+    "/experiments/{name}/slots/{n}/outcome",
+    status_code=201,
+    operation_id="tell",
+    dependencies=[write],
+    responses=told(_NOT_FOUND, _CONFLICT, changing=True) | replayed(bodies.OutcomeAnswer),
+)
+def tell(
+    name: Name, n: Number, given: bodies.NewOutcome, desk: AtDesk, counting: Counting, response: Response
+) -> bodies.OutcomeAnswer:
+    """Record a slot's total, or that it is missing."""
+    if given.missing == (given.value is not None):
+        raise Refusal(422, "give a value, or missing as true, and not both", "value")
+    (outcome,) = desk.writers[name].tell_many([(n, given.value)], revise=given.revise)
+    return _told(outcome, counting, response)
+
+
+@router.get("/experiments/{name}/slots", operation_id="history", dependencies=[read], responses=told(_NOT_FOUND))
+def history(
+    name: Name,
+    desk: AtDesk,
+    after: Annotated[int, Query(ge=-1, le=bodies.MOST_LIVE_SLOTS, description="Slots after this one.")] = -1,
+    limit: Annotated[int, Query(ge=1, le=MOST_LINES, description="At most so many.")] = 1_000,
+) -> bodies.HistoryAnswer:
+    """What happened, slot by slot."""
+    lines = desk.readers[name].history(after, limit)
+    slots = [bodies.LineAnswer(**line._asdict()) for line in lines]
+    return bodies.HistoryAnswer(slots=slots, last=lines[-1].slot if lines else after)
+
+
+@router.get("/experiments/{name}/timeline", operation_id="timeline", dependencies=[read], responses=told(_NOT_FOUND))
+def timeline(
+    name: Name, desk: AtDesk, pieces: Annotated[int, Query(ge=1, le=2_000, description="At most so many.")] = 400
+) -> bodies.TimelineAnswer:
+    """An experiment from its beginning to now in a few hundred pieces, for pictures."""
+    return bodies.TimelineAnswer(**desk.timelines[name].summary(pieces))
+
+
+@router.get("/experiments/{name}/verify", operation_id="verify", dependencies=[read], responses=told(_NOT_FOUND))
+def verify(name: Name, desk: AtDesk) -> bodies.VerificationAnswer:
+    """Check every event and derive every decision again."""
+    found = Experiment.open(name, storage=desk.storage, check=False).verify()
+    return bodies.VerificationAnswer(**found.plain())
+
+
+@router.post(
+    "/experiments/{name}/close",
+    operation_id="close",
+    dependencies=[admin],
+    responses=told(_NOT_FOUND, changing=True),
+)
+def close(name: Name, desk: AtDesk) -> bodies.StatusAnswer:
+    """End an experiment; its final table."""
+    return bodies.StatusAnswer(**desk.writers[name].close().plain())
+
+
+EXPORTS = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
+
+
+@router.get(
+    "/experiments/{name}/export",
+    operation_id="export",
+    dependencies=[read],
+    response_class=FileResponse,
+    responses={
+        **told(_NOT_FOUND, {501: "This needs an extra that is not installed."}),
+        200: {"description": "The whole history.", "content": {kind.partition(";")[0]: {} for kind in EXPORTS.values()}},
+    },
+)
+def export(name: Name, desk: AtDesk, format: Annotated[Literal["csv", "parquet"], Query()] = "csv") -> FileResponse:
+    """The whole history as a file."""
+    experiment = desk.readers[name]
+    folder = Path(tempfile.mkdtemp())
+    remove = BackgroundTask(shutil.rmtree, folder)
+    try:
+        experiment.export(folder / f"{name}.{format}")
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
+    return FileResponse(folder / f"{name}.{format}", media_type=EXPORTS[format], filename=f"{name}.{format}", background=remove)
+
+
+health = APIRouter()
+
+
+@health.get("/healthz", operation_id="health", responses=told())
+def healthz(desk: AtDesk) -> bodies.Health:
+    """Whether the service and its storage answer."""
+    desk.storage.names()
+    return bodies.Health(status="ok", version=__version__)
+
+
+@health.get(
+    "/metrics",
+    operation_id="metrics",
+    dependencies=[read],
+    response_class=Response,
+    responses={**told(), 200: {"description": "Numbers for Prometheus.", "content": {"text/plain": {}}}},
+)
+def metrics(counting: Counting) -> Response:
+    """Numbers for Prometheus."""
+    return Response(counting.written(), media_type=CONTENT_TYPE)
+
+
+def _answered(slot: Slot, new: bool, counting: Metrics, response: Response) -> bodies.SlotAnswer:
+    if new:
+        counting.recorded("decision")
+    response.status_code = 201 if new else 200
+    number, arm, in_round, until, hold = slot
+    return bodies.SlotAnswer(slot=number, arm=arm, round=in_round, until=until, hold=hold)
+
+
+def _told(outcome: Outcome, counting: Metrics, response: Response) -> bodies.OutcomeAnswer:
+    new = outcome.change != "unchanged"
+    if new:
+        counting.recorded("outcome")
+    response.status_code = 201 if new else 200
+    return bodies.OutcomeAnswer(**outcome._asdict())

@@ -1,0 +1,71 @@
+"""Errors as answers: one form for all of them, and a status that says what kind it is."""
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from aftereffect.errors import (
+    AftereffectError,
+    ConflictError,
+    CorruptionError,
+    MissingExtraError,
+    NotFoundError,
+    ParameterError,
+    SpecError,
+    StorageError,
+)
+
+#: The most special first.
+STATUS: dict[type[AftereffectError], int] = {
+    ConflictError: 409,
+    NotFoundError: 404,
+    ParameterError: 422,
+    SpecError: 422,
+    MissingExtraError: 501,
+    CorruptionError: 500,
+    StorageError: 503,
+}
+
+
+class Refusal(Exception):  # noqa: N818
+    """A request that is refused before it comes to anything."""
+
+    def __init__(self, status: int, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.message, self.field = status, message, field
+
+
+def problem(status: int, message: str, field: str | None = None, **further: Any) -> JSONResponse:
+    """The answer to a request that is refused."""
+    headers = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}.get(status)
+    return JSONResponse({"message": message, "field": field, "recorded": None, "given": None} | further, status, headers)
+
+
+def answer_errors(app: FastAPI) -> None:
+    """Have an app answer all errors in this form."""
+
+    @app.exception_handler(Refusal)
+    def refused(request: Request, error: Refusal) -> JSONResponse:
+        return problem(error.status, error.message, error.field)
+
+    @app.exception_handler(AftereffectError)
+    def ours(request: Request, error: AftereffectError) -> JSONResponse:
+        status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), 500)
+        further = {"recorded": error.recorded, "given": error.given} if isinstance(error, ConflictError) else {}
+        return problem(status, " ".join(str(error).split()), getattr(error, "field", None), **further)
+
+    @app.exception_handler(RequestValidationError)
+    def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        place = [str(part) for part in first["loc"]]
+        field = ".".join(place[1:]) or place[0]
+        return problem(422, f"{field}: {first['msg']}", field)
+
+    @app.exception_handler(HTTPException)
+    def http(request: Request, error: HTTPException) -> JSONResponse:
+        answer = problem(error.status_code, str(error.detail))
+        answer.headers.update(error.headers or {})
+        return answer
