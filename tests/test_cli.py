@@ -116,7 +116,11 @@ def test_help_and_version(run):
         ([*SIMULATE[:-1], "shape([.5,.4])"], "shape: weights must sum to 1, got a sum of 0.9: divide each by it"),
         ([*SIMULATE, "--engine", "fast"], 'Invalid value "fast" for --engine. Choose from: "roundwise", "slotwise".'),
         ([*SIMULATE, "--polcy", "ucb1"], "Unknown option: --polcy. Did you mean --policy?"),
-        (["simulte"], 'Unknown command "simulte". Did you mean "simulate"? Available commands: simulate, sweep, paper, list.'),
+        (
+            ["simulte"],
+            'Unknown command "simulte". Did you mean "simulate"? '
+            "Available commands: simulate, sweep, paper, list, create, ask, tell, missing, ...",
+        ),
         (["simulate", "--policy", "ucb1", "--means", ".5,.1", "--means", ".2,.3", "--horizon", "9"],
          "a list of numbers is given once, with commas: .5,.1,.2,.3"),
         (["simulate", "--policy", "ucb1", "--means", "[.5,.1]", "--horizon", "9"],

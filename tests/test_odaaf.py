@@ -86,9 +86,9 @@ def test_a_simulation_tells_the_truth_and_the_label_says_so():
         (lambda: ae.Odaaf("bounded").targets(100), "odaaf(variant=bounded) must be told mean_delay and bound"),
         (lambda: ae.GeneralizedOdaaf().targets(100), "generalized-odaaf must be told d"),
         (lambda: ae.simulate("odaaf(variant=bounded)", ae.StochasticBandit([0.9, 0.1], ae.Geometric(0.5)), 100),
-         "odaaf(variant=bounded) must be told bound, but here it is infinite: give a number"),
+         "odaaf(variant=bounded) must be told bound, but here it is infinite or unknown: give a number"),
         (lambda: ae.simulate("generalized-odaaf", ae.StochasticBandit([0.9, 0.1], ae.PowerLaw(2)), 100),
-         "generalized-odaaf must be told d, but here it is infinite: give a number"),
+         "generalized-odaaf must be told d, but here it is infinite or unknown: give a number"),
     ],
 )  # fmt: skip
 def test_refusals(make, message):
