@@ -340,7 +340,8 @@ alpha = [1, 4, -4]
     assert refused(capsys, path) == [
         ":3: grid.policy[0]: ars-ucb: alpha must be a number above 0, got -4",
         ":4: grid.policy[1]: unknown policy 'arsucb': did you mean 'ars-ucb'?",
-        ":6: grid.policy[3]: clw must be told d, but here it is infinite or unknown: give a number (with spread 'power-law(2)')",
+        ":6: grid.policy[3]: clw must be told d, but here it is infinite or unknown: give a number "
+        "(with spread 'power-law(2)')",
         ":7: grid.policy[4]: gives the same cell as grid.policy[2]; each must be there once",
         ":8: grid.policy[5]: gives the same cell as grid.policy[0]; each must be there once",
         ":14: grid.spread[2]: per-arm needs a spread for each of the 3 arms, got 2",

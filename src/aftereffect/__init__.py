@@ -12,6 +12,7 @@ mixed from every arm played before.
 Start with `simulate`; `parse` reads the spec strings of the command line.
 """
 
+from aftereffect.client import Client
 from aftereffect.environments import AdversarialBandit, Environment, StochasticBandit
 from aftereffect.errors import (
     AftereffectError,
@@ -22,6 +23,7 @@ from aftereffect.errors import (
     NotFoundError,
     OutputError,
     ParameterError,
+    ServiceError,
     SpecError,
     StorageError,
     SweepError,
@@ -73,6 +75,7 @@ __all__ = [
     "ArsUcb",
     "Bernoulli",
     "Beta",
+    "Client",
     "Clw",
     "ConflictError",
     "Constant",
@@ -109,6 +112,7 @@ __all__ = [
     "Reward",
     "RoundRobin",
     "Schedule",
+    "ServiceError",
     "Shape",
     "SpecError",
     "Spread",

@@ -12,6 +12,7 @@
     |-- WorkerError         (RuntimeError) workers that cannot be reached, are gone, or run other code
     |-- ConflictError       (ValueError)   something else than what a live experiment has recorded
     |-- NotFoundError       (LookupError)  no live experiment of that name
+    |-- ServiceError        (OSError)      a service that is away, or refuses
     `-- StorageError        (OSError)      a storage that cannot be reached, read or written
         `-- CorruptionError                a storage that holds something else than was recorded
 
@@ -88,6 +89,10 @@ class ConflictError(AftereffectError, ValueError):
 
 class NotFoundError(AftereffectError, LookupError):
     """No live experiment of that name."""
+
+
+class ServiceError(AftereffectError, OSError):
+    """A service that is away, or refuses."""
 
 
 class StorageError(AftereffectError, OSError):

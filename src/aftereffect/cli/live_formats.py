@@ -16,7 +16,7 @@ T = TypeVar("T")
 Row = Mapping[str, object]
 
 
-def _formats(
+def formats(
     text: Callable[[T], str], plain: Callable[[T], Any], rows: Callable[[T], Sequence[Row]], columns: Sequence[str]
 ) -> Mapping[Format, Callable[[T], None]]:
     """The three ways to print a thing: its text, what JSON is made of, and its rows with these columns."""
@@ -76,10 +76,10 @@ def _moment(time: str | None) -> str:
     return "-" if time is None else time[:19].replace("T", " ")
 
 
-SLOT = _formats(_slot_text, _slot_row, lambda slot: [_slot_row(slot)], ("slot", *Slot._fields[1:]))
-OUTCOMES = _formats(_outcomes_text, _listed, _listed, Outcome._fields)
-LINES = _formats(_lines_text, _listed, _listed, Line._fields)
-STATUS = _formats(Status.__str__, Status.plain, lambda status: status.plain()["arms"], ArmStatus._fields)
-VERIFICATION = _formats(
+SLOT = formats(_slot_text, _slot_row, lambda slot: [_slot_row(slot)], ("slot", *Slot._fields[1:]))
+OUTCOMES = formats(_outcomes_text, _listed, _listed, Outcome._fields)
+LINES = formats(_lines_text, _listed, _listed, Line._fields)
+STATUS = formats(Status.__str__, Status.plain, lambda status: status.plain()["arms"], ArmStatus._fields)
+VERIFICATION = formats(
     Verification.__str__, Verification.plain, lambda found: [found.plain()], (*Verification._fields, "whole")
 )

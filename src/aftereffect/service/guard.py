@@ -11,14 +11,13 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from aftereffect.service.addresses import LOCAL_NAMES
 from aftereffect.service.metrics import Metrics
 from aftereffect.service.problems import Refusal, problem
 
 LARGEST_BODY = 1 << 20
 BODY_SECONDS = 10.0
 CHANGING = ("POST", "PUT", "PATCH", "DELETE")
-#: By what names this machine calls itself.
-LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]", "::1")
 
 _log = logging.getLogger("aftereffect.service")
 Note: TypeAlias = MutableMapping[str, Any]

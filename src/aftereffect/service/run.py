@@ -1,6 +1,5 @@
 """Running the service."""
 
-import ipaddress
 import logging
 import socket
 import sys
@@ -10,20 +9,12 @@ import uvicorn
 from aftereffect.checks import whole
 from aftereffect.errors import OutputError, ParameterError
 from aftereffect.live import open_storage
+from aftereffect.service.addresses import is_loopback
 from aftereffect.service.app import create_app
-from aftereffect.service.guard import LOCAL_NAMES, JsonLines
+from aftereffect.service.guard import JsonLines
 
-DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8750
 #: Seconds that requests which are under way get to end in, when the service is asked to stop.
 _GRACE = 10
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach that address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host in LOCAL_NAMES
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -73,3 +64,17 @@ def log_to_stderr() -> None:
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(logging.INFO)
+
+
+def address_of(listener: socket.socket) -> str:
+    """Where people find what listens there."""
+    host, port = listener.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+
+
+def serve_until_stopped(storage: str, host: str, port: int, root_path: str) -> None:
+    """Run the service until it is asked to stop; requests that are under way come to their end."""
+    log_to_stderr()
+    server, listener = server_for(storage, host, port, root_path)
+    print(f"aftereffect at {address_of(listener)}", file=sys.stderr, flush=True)
+    server.run(sockets=[listener])

@@ -1,0 +1,205 @@
+"""A client of the service: the same `ask`, `tell`, `missing` and `status`, over HTTP. Needs nothing but Python."""
+
+import http.client
+import json
+import random
+import ssl
+import threading
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from aftereffect.errors import (
+    AftereffectError,
+    ConflictError,
+    CorruptionError,
+    NotFoundError,
+    ParameterError,
+    ServiceError,
+)
+from aftereffect.live.rules import Outcome, Slot
+from aftereffect.live.status import ArmStatus, Next, Status
+
+#: Worth trying again: the service, or what stands before it, was not able to answer.
+_AGAIN = (408, 429, 502, 503, 504)
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+
+
+class Client:
+    """Live experiments on a service.
+
+    Everything may be asked twice and happens once, so what was not answered is asked again, for up to `patience` seconds.
+    May be shared by threads.
+
+    Parameters
+    ----------
+    url
+        Where the service is, such as ``http://127.0.0.1:8750``; a path prefix of a reverse proxy included.
+    token
+        Of ``aftereffect token create``, if the service wants one.
+    patience
+        How many seconds to go on trying while the service is away.
+    timeout
+        How many seconds to wait for one answer.
+    """
+
+    def __init__(self, url: str, token: str | None = None, *, patience: float = 30.0, timeout: float = 30.0) -> None:
+        place = urlsplit(url)
+        if place.scheme not in ("http", "https") or not place.hostname or place.query or place.username:
+            raise ParameterError(f"a service is an address such as http://127.0.0.1:8750, got {place.scheme or url!r}")
+        self.url = url.rstrip("/")
+        self._secure, self._host, self._port = place.scheme == "https", place.hostname, place.port
+        self._prefix = place.path.rstrip("/")
+        self._token, self._patience, self._timeout = token, patience, timeout
+        self._local = threading.local()
+
+    def __repr__(self) -> str:
+        return f"<Client of {self.url}>"
+
+    def create(
+        self,
+        name: str,
+        *,
+        arms: Sequence[str],
+        policy: object,
+        reward_range: Sequence[float],
+        max_total: float | None = None,
+        horizon: int | None = None,
+        seed: int | None = None,
+    ) -> Status:
+        """Begin an experiment, as `Experiment.create` does; a policy is sent as its spec string."""
+        given: dict[str, Any] = {"name": name, "arms": list(arms), "policy": str(policy), "reward_range": list(reward_range)}
+        given |= {"max_total": max_total, "horizon": horizon, "seed": seed}
+        return _status(self._send("POST", "/v1/experiments", given))
+
+    def experiments(self) -> list[str]:
+        """The names of all experiments."""
+        return list(self._send("GET", "/v1/experiments")["experiments"])
+
+    def ask(self, name: str, slot: int | None = None, *, key: str | None = None) -> Slot:
+        """Decide the next slot of an experiment, or tell again what was decided; as `Experiment.ask`.
+
+        Asked with neither a number nor a key, a key is made up for this call, so that trying again decides nothing twice.
+        """
+        if slot is not None and key is not None:
+            raise ParameterError("ask with the number of a slot or with a key, not with both")
+        if slot is not None:
+            answer = self._send("PUT", f"{_path(name)}/slots/{_number(slot)}/decision")
+        else:
+            answer = self._send("POST", f"{_path(name)}/slots", headers={"Idempotency-Key": key or uuid.uuid4().hex})
+        return Slot(answer["slot"], answer["arm"], answer["round"], answer["until"], answer["hold"])
+
+    def tell(self, name: str, slot: int, value: float, *, revise: bool = False) -> Outcome:
+        """Record the total of a slot; as `Experiment.tell`."""
+        return self._tell(name, slot, {"value": value, "revise": revise})
+
+    def missing(self, name: str, slot: int, *, revise: bool = False) -> Outcome:
+        """Record that the total of a slot will never be known; as `Experiment.missing`."""
+        return self._tell(name, slot, {"missing": True, "revise": revise})
+
+    def status(self, name: str) -> Status:
+        """How an experiment stands; as `Experiment.status`."""
+        return _status(self._send("GET", _path(name)))
+
+    def close(self, name: str) -> Status:
+        """End an experiment; as `Experiment.close`."""
+        return _status(self._send("POST", f"{_path(name)}/close"))
+
+    def _tell(self, name: str, slot: int, given: Mapping[str, Any]) -> Outcome:
+        return Outcome(**self._send("PUT", f"{_path(name)}/slots/{_number(slot)}/outcome", given))
+
+    def _send(
+        self, method: str, path: str, given: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """What the service answers, asked again while it is away."""
+        try:
+            body = None if given is None else json.dumps(given, allow_nan=False).encode()
+        except (TypeError, ValueError) as error:
+            raise ParameterError(f"this cannot be sent: {error}") from None
+        sent = {"Accept": "application/json", **(headers or {})}
+        if body is not None:
+            sent["Content-Type"] = "application/json"
+        if self._token is not None:
+            sent["Authorization"] = f"Bearer {self._token}"
+        until, pause = time.monotonic() + self._patience, _FIRST_PAUSE
+        while True:
+            try:
+                status, text = self._once(method, self._prefix + path, body, sent)
+                if status not in _AGAIN:
+                    return _understood(self.url, status, text)
+                problem = f"it answers {status}: {_message(text)}"
+            except (OSError, http.client.HTTPException) as error:
+                self._local.connection = None
+                problem = str(error) or type(error).__name__
+            if time.monotonic() + pause > until:
+                raise ServiceError(f"the service at {self.url} is away: {problem}; tried for {self._patience:g} seconds")
+            time.sleep(pause * random.uniform(0.5, 1.0))  # so that many clients do not come back all at once
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _once(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, bytes]:
+        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = self._connection()
+        connection.request(method, path, body, dict(headers))
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+    def _connection(self) -> http.client.HTTPConnection:
+        if self._secure:
+            context = ssl.create_default_context()
+            return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=context)
+        return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+
+
+def _path(name: str) -> str:
+    return f"/v1/experiments/{quote(str(name), safe='')}"
+
+
+def _number(slot: int) -> str:
+    return quote(str(slot), safe="")
+
+
+def _message(text: bytes) -> str:
+    try:
+        return str(json.loads(text)["message"])
+    except (ValueError, KeyError, TypeError):
+        return text.decode(errors="replace")[:200]
+
+
+#: What the service says, as the errors that an `Experiment` would raise.
+_ERRORS: Mapping[int, type[AftereffectError]] = {
+    404: NotFoundError,
+    422: ParameterError,
+    500: CorruptionError,
+}
+
+
+def _understood(url: str, status: int, text: bytes) -> dict[str, Any]:
+    try:
+        answer = json.loads(text)
+        if status < 300 and isinstance(answer, dict):
+            return answer
+        message = answer["message"]
+    except (ValueError, KeyError, TypeError):
+        raise ServiceError(f"{url} answers {status}, and not as the service does: is that its address?") from None
+    if status == 409:
+        raise ConflictError(message, answer.get("recorded"), answer.get("given"))
+    if status in _ERRORS:
+        error = _ERRORS[status](message)
+        if isinstance(error, ParameterError):
+            error.field = answer.get("field")
+        raise error
+    raise ServiceError(f"the service at {url} refuses: {message}")
+
+
+def _status(answer: dict[str, Any]) -> Status:
+    return Status(
+        **answer
+        | {
+            "arms": tuple(ArmStatus(**arm) for arm in answer["arms"]),
+            "next": answer["next"] and Next(**answer["next"]),
+            "awaited": tuple(answer["awaited"]),
+        }
+    )
