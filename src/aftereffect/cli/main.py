@@ -34,6 +34,7 @@ app.command(list_names, name="list")
 for commands in (live, service):
     for each in commands.COMMANDS:
         app.command(each, group=commands.GROUP)
+app.command(service.token)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

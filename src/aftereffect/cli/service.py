@@ -19,7 +19,7 @@ from aftereffect.service.addresses import DEFAULT_HOST, DEFAULT_PORT
 from aftereffect.service.tokens import Scope, create_token, revoke_token
 
 GROUP = "The service"
-token = App(name="token", help="Who may use the service: make, list and revoke tokens.")
+token = App(name="token", help="Who may use the service: make, list and revoke tokens.", group=GROUP)
 
 
 def serve(
@@ -124,4 +124,4 @@ def _table(known: list[TokenRecord]) -> str:
 
 
 TOKENS = formats(_table, _rows, _rows, _COLUMNS)
-COMMANDS = (serve, token, demo)
+COMMANDS = (serve, demo)
