@@ -197,7 +197,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(who=who)
     def tell_nobody_asked(self, who):
-        with pytest.raises(ae.ParameterError, match="was never asked for"):
+        with pytest.raises(ae.ConflictError, match="was never asked for"):
             self.clients[who].tell(len(self.decided), 1)
 
     @precondition(lambda self: self.decided and not self.closed)

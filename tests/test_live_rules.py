@@ -175,7 +175,7 @@ def test_no_revision_after_the_round_has_closed(banner):
 
 def test_many_at_once_are_all_recorded_or_none(third_round):
     before = events(third_round)
-    with pytest.raises(ae.ParameterError, match="slot 9 was never asked for"):
+    with pytest.raises(ae.ConflictError, match="slot 9 was never asked for"):
         third_round.tell_many([(3, 1), (4, None), (9, 2)])
     assert events(third_round) == before
     assert third_round.status().awaited == (3, 4, 5, 6)
@@ -340,8 +340,8 @@ def test_a_total_above_max_total():
 def test_a_slot_that_was_never_asked_for(banner):
     banner.ask()
     message = "slot 1 was never asked for: the next one is 1, ask first"
-    refused(banner, ae.ParameterError, message, lambda: banner.tell(1, 5))
-    refused(banner, ae.ParameterError, message, lambda: banner.missing(1))
+    refused(banner, ae.ConflictError, message, lambda: banner.tell(1, 5))
+    refused(banner, ae.ConflictError, message, lambda: banner.missing(1))
 
 
 def test_a_range_that_begins_below_zero():

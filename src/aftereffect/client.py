@@ -127,12 +127,13 @@ class Client:
         while True:
             try:
                 status, text = self._once(method, self._prefix + path, body, sent)
-                if status not in _AGAIN:
-                    return _understood(self.url, status, text)
-                problem = f"it answers {status}: {_message(text)}"
             except (OSError, http.client.HTTPException) as error:
                 self._local.connection = None
                 problem = str(error) or type(error).__name__
+            else:
+                if status not in _AGAIN:
+                    return _understood(self.url, status, text)
+                problem = f"it answers {status}: {_message(text)}"
             if time.monotonic() + pause > until:
                 raise ServiceError(f"the service at {self.url} is away: {problem}; tried for {self._patience:g} seconds")
             time.sleep(pause * random.uniform(0.5, 1.0))  # so that many clients do not come back all at once
@@ -148,9 +149,22 @@ class Client:
 
     def _connection(self) -> http.client.HTTPConnection:
         if self._secure:
-            context = ssl.create_default_context()
-            return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=context)
-        return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+            return _SecureConnection(self._host, self._port, timeout=self._timeout, context=ssl.create_default_context())
+        return _Connection(self._host, self._port, timeout=self._timeout)
+
+
+class _Connection(http.client.HTTPConnection):
+    """Ends with the thread that had it."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class _SecureConnection(http.client.HTTPSConnection):
+    """The same, encrypted."""
+
+    def __del__(self) -> None:
+        self.close()
 
 
 def _path(name: str) -> str:

@@ -52,10 +52,7 @@ def decide(log: Log, ledger: Ledger, slot: int | None, key: str | None) -> Slot:
     """Decide the next slot, which must be that one if a number is given."""
     name = ledger.settings.name
     if slot is not None and slot != ledger.next_slot:
-        following = ledger.next_slot
-        raise ConflictError(
-            f"slot {slot} cannot be decided yet: the next one is {following}", {"next": following}, {"slot": slot}
-        )
+        raise _beyond(f"slot {slot} cannot be decided yet: the next one is {ledger.next_slot}", ledger, slot)
     if ledger.closed:
         raise ConflictError(f"experiment {name!r} is closed: nothing more is decided")
     if ledger.ended:
@@ -70,8 +67,8 @@ def tell(log: Log, ledger: Ledger, record: Record, slot: object, value: object, 
     """Record what a slot brought, or that it is missing where the value is None."""
     with about("slot"):
         number = whole("slot", slot)
-        if number >= ledger.next_slot:
-            raise ParameterError(f"slot {number} was never asked for: the next one is {ledger.next_slot}, ask first")
+    if number >= ledger.next_slot:
+        raise _beyond(f"slot {number} was never asked for: the next one is {ledger.next_slot}, ask first", ledger, number)
     with about("value"):
         total = None if value is None else believable(ledger.settings, number, value)
     counting = ledger.round if ledger.round and number >= ledger.round.first else None
@@ -117,6 +114,10 @@ def believable(settings: Settings, slot: int, value: object) -> float:
     if settings.max_total is not None and total > settings.max_total:
         raise ParameterError(f"the total of slot {slot} must be at most {settings.max_total:g}, the max_total, got {total:g}")
     return total
+
+
+def _beyond(message: str, ledger: Ledger, slot: int) -> ConflictError:
+    return ConflictError(message, {"next": ledger.next_slot}, {"slot": slot})
 
 
 def _keep(log: Log, ledger: Ledger, event: Event) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from aftereffect.service.addresses import LOCAL_NAMES
 from aftereffect.service.problems import Refusal
 from aftereffect.service.tokens import SCOPES, Scope, scope_of
 
@@ -16,13 +17,15 @@ Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 def allowed(scope: Scope) -> Callable[[Request, HTTPAuthorizationCredentials | None], None]:
     """Refuse who may not do what takes this scope.
 
-    Without any token, ever, a service that only this machine can reach is open. Tokens are looked up at every request: one that
-    was revoked is so at once, in all processes.
+    Without any token, ever, a service that only this machine can reach is open, to those who call it by a name of the machine:
+    a page of another site can make its own name lead here. Tokens are looked up at every request: a revoked one is so at once.
     """
 
     def check(request: Request, credentials: Credentials) -> None:
         known = request.app.state.desk.storage.tokens()
         if not known and request.app.state.local:
+            if request.url.hostname not in LOCAL_NAMES:
+                raise Refusal(403, "without tokens this service is for this machine alone: call it 127.0.0.1 or localhost")
             return
         opened = scope_of(credentials.credentials, known) if credentials else None
         if opened is None:

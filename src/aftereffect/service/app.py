@@ -56,11 +56,11 @@ def create_app(storage: Storage, *, local: bool = True, root_path: str = "") -> 
         lifespan=running,
     )
     app.state.desk, app.state.metrics, app.state.local = Desk(storage), metrics, local
-    answer_errors(app)
-    app.include_router(router)
-    app.include_router(health)
-    app.include_router(_page())
-    app.add_middleware(Guard, local=local, metrics=metrics)
+    routers = (router, health, _page())
+    for each in routers:
+        app.include_router(each)
+    answer_errors(app, [route for each in routers for route in each.routes])
+    app.add_middleware(Guard, metrics=metrics)
     return app
 
 

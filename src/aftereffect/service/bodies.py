@@ -6,9 +6,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from aftereffect.live.rules import LONGEST_KEY
 from aftereffect.live.settings import LONGEST_NAME, MOST_ARMS, MOST_LIVE_SLOTS
+from aftereffect.policies import Policy
 from aftereffect.seeds import LARGEST_SEED
+from aftereffect.spec import name_of, registered
 
 _LONGEST_POLICY = 1_000
+_POLICY = rf"^({'|'.join(map(name_of, registered(Policy)))})(\(.*\))?$"
 
 Name = Annotated[str, Field(pattern=rf"^[A-Za-z0-9._-]{{1,{LONGEST_NAME}}}$", description="The experiment's name.")]
 Number = Annotated[int, Field(ge=0, lt=MOST_LIVE_SLOTS, description="The number of a slot, from 0 on.")]
@@ -41,7 +44,7 @@ class NewExperiment(Strict):
         ),
     ]
     policy: Annotated[
-        str, Field(min_length=1, max_length=_LONGEST_POLICY, description="A policy's spec string.", examples=["ars-ucb"])
+        str, Field(max_length=_LONGEST_POLICY, pattern=_POLICY, description="A policy's spec string.", examples=["ars-ucb"])
     ]
     reward_range: Annotated[
         list[Finite],
@@ -59,12 +62,24 @@ class NewExperiment(Strict):
     seed: Annotated[int | None, Field(ge=0, le=LARGEST_SEED, description="Of what a policy draws; drawn if not given.")] = None
 
 
-class NewOutcome(Strict):
-    """A slot's total, or that it is missing."""
+Revise = Annotated[bool, Field(description="Replace what was told before, while the slot's round is open.")]
 
-    value: Annotated[Finite | None, Field(description="All that was seen in the slot.", examples=[37])] = None
-    missing: Annotated[bool, Field(description="The total will never be known.")] = False
-    revise: Annotated[bool, Field(description="Replace what was told before, while the slot's round is open.")] = False
+
+class NewTotal(Strict):
+    """A slot's total."""
+
+    value: Annotated[Finite, Field(description="All that was seen in the slot.", examples=[37])]
+    revise: Revise = False
+
+
+class NewMissing(Strict):
+    """A slot whose total will never be known."""
+
+    missing: Annotated[Literal[True], Field(description="It is.")]
+    revise: Revise = False
+
+
+NewOutcome = NewTotal | NewMissing
 
 
 class SlotAnswer(BaseModel):

@@ -16,7 +16,6 @@ from aftereffect.service import bodies
 from aftereffect.service.access import allowed
 from aftereffect.service.desk import Desk
 from aftereffect.service.metrics import CONTENT_TYPE, Metrics
-from aftereffect.service.problems import Refusal
 
 PROBLEMS: dict[int, str] = {
     400: "The request cannot be read.",
@@ -146,9 +145,8 @@ def tell(
     name: Name, n: Number, given: bodies.NewOutcome, desk: AtDesk, counting: Counting, response: Response
 ) -> bodies.OutcomeAnswer:
     """Record a slot's total, or that it is missing."""
-    if given.missing == (given.value is not None):
-        raise Refusal(422, "give a value, or missing as true, and not both", "value")
-    (outcome,) = desk.writers[name].tell_many([(n, given.value)], revise=given.revise)
+    value = given.value if isinstance(given, bodies.NewTotal) else None
+    (outcome,) = desk.writers[name].tell_many([(n, value)], revise=given.revise)
     return _told(outcome, counting, response)
 
 

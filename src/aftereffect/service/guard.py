@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from aftereffect.service.addresses import LOCAL_NAMES
 from aftereffect.service.metrics import Metrics
 from aftereffect.service.problems import Refusal, problem
 
@@ -26,12 +25,11 @@ Note: TypeAlias = MutableMapping[str, Any]
 class Guard:
     """Refuses bodies that are too large, too slow or of another kind, and what pages of other sites send; notes the rest.
 
-    There are no cookies here, so another site's page has nothing to borrow, but a service without tokens on this machine: for
-    that, who sends from another origin is refused, and so is who calls this machine by a name that is not its own.
+    There are no cookies here, so that another site's page has nothing to borrow; but a service may be open to this machine.
     """
 
-    def __init__(self, app: ASGIApp, *, local: bool, metrics: Metrics) -> None:
-        self._app, self._local, self._metrics = app, local, metrics
+    def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -58,8 +56,6 @@ class Guard:
     def _check(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
-        if self._local and urlsplit(f"//{host}").hostname not in LOCAL_NAMES:
-            raise Refusal(403, "this service is for this machine alone: call it by 127.0.0.1 or localhost")
         if scope["method"] not in CHANGING:
             return
         origin = headers.get("origin")

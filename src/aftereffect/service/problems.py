@@ -1,11 +1,13 @@
 """Errors as answers: one form for all of them, and a status that says what kind it is."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match
 
 from aftereffect.errors import (
     AftereffectError,
@@ -44,8 +46,8 @@ def problem(status: int, message: str, field: str | None = None, **further: Any)
     return JSONResponse({"message": message, "field": field, "recorded": None, "given": None} | further, status, headers)
 
 
-def answer_errors(app: FastAPI) -> None:
-    """Have an app answer all errors in this form."""
+def answer_errors(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
+    """Have an app with these routes answer all errors in this form."""
 
     @app.exception_handler(Refusal)
     def refused(request: Request, error: Refusal) -> JSONResponse:
@@ -68,4 +70,7 @@ def answer_errors(app: FastAPI) -> None:
     def http(request: Request, error: HTTPException) -> JSONResponse:
         answer = problem(error.status_code, str(error.detail))
         answer.headers.update(error.headers or {})
+        if error.status_code == 405:  # a path may have several operations, each a route of its own
+            here = (route for route in routes if route.matches(request.scope)[0] != Match.NONE)
+            answer.headers["Allow"] = ", ".join(sorted({method for route in here for method in getattr(route, "methods", ())}))
         return answer

@@ -15,6 +15,7 @@ from aftereffect.service.guard import JsonLines
 
 #: Seconds that requests which are under way get to end in, when the service is asked to stop.
 _GRACE = 10
+_BACKLOG = 2048
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -25,6 +26,7 @@ def listening(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
+        listener.listen(_BACKLOG)  # who comes before the service is ready waits for it
     except OSError as error:
         listener.close()
         raise OutputError(f"cannot listen on {host} port {port}: {error.strerror or error}") from None
@@ -51,7 +53,7 @@ def server_for(storage: str, host: str, port: int, root_path: str = "") -> tuple
         server_header=False,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=_GRACE,
-        backlog=2048,
+        backlog=_BACKLOG,
     )
     return uvicorn.Server(config), listener
 

@@ -1,0 +1,658 @@
+"""The service over real connections."""
+
+import http.client
+import http.server
+import json
+import logging
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from services import EXPERIMENT, Lines, Process, call, in_thread, wait_until
+
+import aftereffect as ae
+from aftereffect.cli import main
+from aftereffect.service import guard
+from aftereffect.service.run import server_for
+from aftereffect.service.tokens import create_token, revoke_token
+
+TESTS = Path(__file__).parent
+BANNER = "/v1/experiments/banner"
+
+
+@pytest.fixture
+def storage(tmp_path):
+    return f"sqlite:///{tmp_path}/live.db"
+
+
+@pytest.fixture
+def service(storage):
+    with in_thread(storage) as address:
+        yield address
+
+
+@pytest.fixture
+def banner(service):
+    assert call(service, "POST", "/v1/experiments", EXPERIMENT)[0] == 201
+    return service
+
+
+def log_of(storage):
+    with ae.open_storage(storage) as place, place.reading(1) as view:
+        return view.events(0, 10**6)
+
+
+# What it answers
+
+
+def test_from_create_to_close(service):
+    status, answer, headers = call(service, "POST", "/v1/experiments", EXPERIMENT)
+    assert (status, answer["name"], headers["Location"]) == (201, "banner", BANNER)
+    assert call(service, "GET", "/v1/experiments")[1] == {"experiments": ["banner"]}
+    first = {"slot": 0, "arm": "A", "round": 0, "until": 0, "hold": False}
+    assert call(service, "POST", f"{BANNER}/slots", headers={"Idempotency-Key": "monday"})[:2] == (201, first)
+    assert call(service, "PUT", f"{BANNER}/slots/0/decision")[:2] == (200, first)
+    outcome = {"slot": 0, "value": 37.0, "change": "recorded", "counts": True}
+    assert call(service, "PUT", f"{BANNER}/slots/0/outcome", {"value": 37})[:2] == (201, outcome)
+    assert call(service, "PUT", f"{BANNER}/slots/1/decision")[1]["arm"] == "B"
+    missing = {"slot": 1, "value": None, "change": "recorded", "counts": False}
+    assert call(service, "PUT", f"{BANNER}/slots/1/outcome", {"missing": True})[:2] == (201, missing)
+    experiment = call(service, "GET", BANNER)[1]
+    assert (experiment["slots"], experiment["told"], experiment["missing"], experiment["next"]["arm"]) == (2, 2, 1, "B")
+    history = call(service, "GET", f"{BANNER}/slots?after=0")[1]
+    assert ([line["slot"] for line in history["slots"]], history["last"]) == ([1], 1)
+    assert call(service, "GET", f"{BANNER}/slots?after=5")[1] == {"slots": [], "last": 5}
+    assert call(service, "GET", f"{BANNER}/verify")[1]["whole"] is True
+    timeline = call(service, "GET", f"{BANNER}/timeline?pieces=1")[1]
+    assert timeline["pieces"] == [
+        {"first": 0, "last": 1, "arm": 1, "round": 1, "mean": 37.0, "least": 37.0, "most": 37.0, "plays": [1, 1, 0]}
+    ]
+    table, headers = call(service, "GET", f"{BANNER}/export")[1:]
+    assert table.startswith("slot,arm,round,hold,value,")
+    assert headers["Content-Disposition"] == 'attachment; filename="banner.csv"'
+    assert call(service, "GET", f"{BANNER}/export?format=parquet")[1].startswith("PAR1")
+    assert call(service, "POST", f"{BANNER}/close")[1]["closed"] is True
+    assert call(service, "POST", f"{BANNER}/slots", headers={"Idempotency-Key": "tuesday"})[0] == 409
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "problem"),
+    [
+        (
+            "POST",
+            "/v1/experiments",
+            EXPERIMENT | {"policy": "ucb1"},
+            409,
+            {"recorded": {"policy": "ars-ucb(alpha=4, growth=power(2))"}},
+        ),
+        ("POST", "/v1/experiments", EXPERIMENT | {"name": "x", "arms": ["A", "A"]}, 422, {"field": "arms"}),
+        ("POST", "/v1/experiments", EXPERIMENT | {"name": "x", "policy": "exp3"}, 422, {"field": "policy"}),
+        ("POST", "/v1/experiments", EXPERIMENT | {"name": "x", "reward_range": [5, 5]}, 422, {"field": "reward_range"}),
+        ("POST", "/v1/experiments", EXPERIMENT | {"name": "x y"}, 422, {"field": "name"}),
+        ("POST", "/v1/experiments", EXPERIMENT | {"colour": "red"}, 422, {"field": "colour"}),
+        ("POST", "/v1/experiments", EXPERIMENT | {"horizon": "100"}, 422, {"field": "horizon"}),
+        ("PUT", f"{BANNER}/slots/9/decision", None, 409, {"recorded": {"next": 1}, "given": {"slot": 9}}),
+        ("PUT", f"{BANNER}/slots/-1/decision", None, 422, {"field": "n"}),
+        ("PUT", f"{BANNER}/slots/one/decision", None, 422, {"field": "n"}),
+        ("PUT", f"{BANNER}/slots/0/outcome", {"value": 38}, 409, {"recorded": {"value": 37.0}, "given": {"value": 38.0}}),
+        ("PUT", f"{BANNER}/slots/0/outcome", {"missing": True}, 409, {"recorded": {"value": 37.0}, "given": {"value": None}}),
+        ("PUT", f"{BANNER}/slots/0/outcome", {"value": -1}, 422, {"field": "value"}),
+        ("PUT", f"{BANNER}/slots/0/outcome", {"value": "37"}, 422, {}),
+        ("PUT", f"{BANNER}/slots/0/outcome", {}, 422, {}),
+        ("PUT", f"{BANNER}/slots/5/outcome", {"value": 1}, 409, {"recorded": {"next": 1}}),
+        ("GET", "/v1/experiments/nothing", None, 404, {"message": "there is no experiment 'nothing' in "}),
+        ("GET", "/v2/experiments", None, 404, {"message": "Not Found"}),
+        ("DELETE", BANNER, None, 405, {"message": "Method Not Allowed"}),
+        ("GET", f"{BANNER}/slots?limit=0", None, 422, {"field": "limit"}),
+        ("GET", f"{BANNER}/export?format=xls", None, 422, {"field": "format"}),
+        ("POST", f"{BANNER}/slots", None, 422, {"field": "idempotency-key"}),
+    ],
+)
+def test_refusals_record_nothing(banner, storage, method, path, body, status, problem):
+    call(banner, "PUT", f"{BANNER}/slots/0/decision")
+    call(banner, "PUT", f"{BANNER}/slots/0/outcome", {"value": 37})
+    before = log_of(storage)
+    got, answer, _ = call(banner, method, path, body)
+    assert got == status, answer
+    assert set(answer) == {"message", "field", "recorded", "given"}
+    assert answer["message"]
+    for name, value in problem.items():
+        assert answer[name].startswith(value) if name == "message" else answer[name] == value
+    assert log_of(storage) == before
+    assert call(banner, "GET", "/v1/experiments")[1] == {"experiments": ["banner"]}
+
+
+def test_every_request_twice_and_eight_at_once_has_one_effect(service, storage):
+    steps = [
+        ("POST", "/v1/experiments", EXPERIMENT, None),
+        ("POST", f"{BANNER}/slots", None, {"Idempotency-Key": "first"}),
+        ("PUT", f"{BANNER}/slots/0/outcome", {"value": 37}, None),
+        ("PUT", f"{BANNER}/slots/1/decision", None, None),
+        ("PUT", f"{BANNER}/slots/1/outcome", {"missing": True}, None),
+        ("POST", f"{BANNER}/slots", None, {"Idempotency-Key": "second"}),
+        ("PUT", f"{BANNER}/slots/2/outcome", {"value": 3}, None),
+        ("PUT", f"{BANNER}/slots/3/decision", None, None),
+        ("POST", f"{BANNER}/close", None, None),
+    ]
+    with ThreadPoolExecutor(8) as eight:
+        for method, path, body, headers in steps:
+            answers = list(eight.map(lambda _: call(service, method, path, body, headers=headers)[:2], range(8)))  # noqa: B023
+            again = call(service, method, path, body, headers=headers)[:2]
+            assert [status for status, _ in answers].count(201) == (0 if path.endswith("close") else 1)
+            assert {status for status, _ in answers} <= {200, 201}
+            assert again[0] == 200
+            without_change = [{k: v for k, v in answer.items() if k != "change"} for _, answer in (*answers, again)]
+            assert all(answer == without_change[0] for answer in without_change)
+    kinds = [(event.kind, event.slot) for event in log_of(storage)]
+    assert len(kinds) == len(set(kinds)) == 8
+
+
+def test_the_openapi_document_is_true(storage):
+    """schemathesis, all phases: what it makes up is answered as the document says."""
+    with ae.open_storage(storage) as place:
+        token, _ = create_token(place, "admin")
+    with in_thread(storage) as service:
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "schemathesis.cli", "--config-file", TESTS / "schemathesis.toml"),
+                *("run", f"{service}/openapi.json", "-H", f"Authorization: Bearer {token}"),
+                *("--max-examples", "25", "--seed", "1", "--no-color"),
+            ],
+            capture_output=True,
+            text=True,
+            env=os.environ | {"SCHEMATHESIS_HOOKS": "schemathesis_hooks", "PYTHONPATH": str(TESTS)},
+        )
+    assert done.returncode == 0, done.stdout[-5_000:] + done.stderr
+    for phase in ("Examples", "Coverage", "Fuzzing", "Stateful"):
+        assert re.search(rf"✅\s+{phase}", done.stdout), done.stdout
+    assert int(re.search(r"API Links:\s+(\d+) covered", done.stdout)[1]) > 5
+
+
+# Who may do what
+
+
+@pytest.fixture
+def tokens(storage):
+    with ae.open_storage(storage) as place:
+        return {scope: create_token(place, scope)[0] for scope in ("read", "write", "admin")}
+
+
+OPERATIONS = [
+    ("read", "GET", "/v1/experiments", None),
+    ("read", "GET", BANNER, None),
+    ("read", "GET", f"{BANNER}/slots", None),
+    ("read", "GET", f"{BANNER}/timeline", None),
+    ("read", "GET", f"{BANNER}/verify", None),
+    ("read", "GET", f"{BANNER}/export", None),
+    ("read", "GET", "/metrics", None),
+    ("write", "POST", f"{BANNER}/slots", None),
+    ("write", "PUT", f"{BANNER}/slots/0/decision", None),
+    ("write", "PUT", f"{BANNER}/slots/0/outcome", {"value": 1}),
+    ("admin", "POST", "/v1/experiments", EXPERIMENT),
+    ("admin", "POST", f"{BANNER}/close", None),
+]
+
+
+@pytest.mark.parametrize(("needed", "method", "path", "body"), OPERATIONS)
+def test_scopes(storage, tokens, needed, method, path, body):
+    order = ["read", "write", "admin"]
+    with ae.open_storage(storage) as place:
+        ae.Experiment.create(**EXPERIMENT, storage=place)
+        revoked, record = create_token(place, "admin")
+        revoke_token(place, record.id)
+    before = log_of(storage)
+    with in_thread(storage) as service:
+        headers = {"Idempotency-Key": "k"}
+        for wrong in (None, "", "ae_wrong", revoked, tokens["admin"][:-1], tokens["admin"] + "x", "é"):
+            status, answer, got = call(
+                service, method, path, body, headers=headers, token=wrong and wrong.encode().decode("latin-1")
+            )
+            assert (status, got["WWW-Authenticate"]) == (401, "Bearer")
+            assert answer == {
+                "message": "this needs a token that is valid: Authorization: Bearer ...",
+                "field": None,
+                "recorded": None,
+                "given": None,
+            }
+        for scope in order[: order.index(needed)]:
+            status, answer, _ = call(service, method, path, body, headers=headers, token=tokens[scope])
+            assert (status, answer["message"]) == (403, f"this needs the scope {needed}, and the token has {scope}")
+        assert log_of(storage) == before
+        for scope in order[order.index(needed) :]:
+            assert call(service, method, path, body, headers=headers, token=tokens[scope])[0] in (200, 201, 409)
+
+
+def test_what_exists_is_not_told_to_strangers(storage, tokens):
+    with in_thread(storage) as service:
+        answers = {json.dumps(call(service, "GET", f"/v1/experiments/{name}")[:2]) for name in ("banner", "other")}
+        assert len(answers) == 1
+        assert call(service, "GET", "/healthz")[0] == 200
+
+
+def test_a_token_that_is_revoked_is_so_at_once(storage, tokens):
+    with in_thread(storage) as service, ae.open_storage(storage) as place:
+        assert call(service, "GET", "/v1/experiments", token=tokens["read"])[0] == 200
+        revoke_token(place, 1)
+        assert call(service, "GET", "/v1/experiments", token=tokens["read"])[0] == 401
+        for number in (2, 3):
+            revoke_token(place, number)
+        assert call(service, "GET", "/v1/experiments")[0] == 401  # no token is left, but it does not become open
+
+
+def test_tokens_are_kept_as_digests_and_in_no_log(storage, tokens, tmp_path):
+    notes = Lines(guard.JsonLines())
+    logger = logging.getLogger("aftereffect.service")
+    logger.addHandler(notes)
+    logger.setLevel(logging.INFO)
+    try:
+        with in_thread(storage) as service:
+            call(service, "GET", f"/v1/experiments?token={tokens['read']}", token=tokens["admin"])
+            call(service, "POST", "/v1/experiments", EXPERIMENT, token=tokens["write"])
+    finally:
+        logger.removeHandler(notes)
+    assert [(json.loads(line)["path"], json.loads(line)["status"]) for line in notes.lines] == [
+        ("/v1/experiments", 200),
+        ("/v1/experiments", 403),
+    ]
+    everything = "".join(notes.lines).encode() + b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    for token in tokens.values():
+        assert token.encode() not in everything
+
+
+def test_beyond_this_machine_only_with_a_token(storage, capsys):
+    assert main(["serve", "--host", "0.0.0.0", "--storage", storage]) == 2
+    assert capsys.readouterr().err == (
+        "aftereffect: 0.0.0.0 can be reached from elsewhere: make a token first, with aftereffect token create\n"
+    )
+    with ae.open_storage(storage) as place:
+        _, record = create_token(place, "admin")
+        revoke_token(place, record.id)
+    assert main(["serve", "--host", "0.0.0.0", "--storage", storage]) == 2
+    with ae.open_storage(storage) as place:
+        create_token(place, "read")
+    with in_thread(storage, host="0.0.0.0") as service:
+        assert call(service, "GET", "/v1/experiments")[0] == 401
+
+
+def test_a_page_of_another_origin_changes_nothing(banner, storage):
+    before = log_of(storage)
+    host = urlsplit(banner).netloc
+    for headers in (
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": f"https://evil.example:{urlsplit(banner).port}"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Host": "evil.example"},  # a name that was made to lead here
+    ):
+        for method, path, body in (
+            ("POST", f"{BANNER}/close", None),
+            ("PUT", f"{BANNER}/slots/0/decision", None),
+            ("POST", "/v1/experiments", EXPERIMENT | {"name": "other"}),
+        ):
+            status, answer, got = call(banner, method, path, body, headers=headers)
+            assert status == 403, answer
+            assert "Access-Control-Allow-Origin" not in got
+    assert call(banner, "POST", f"{BANNER}/close", raw=b"x=1", headers={"Content-Type": "text/plain"})[0] == 415
+    assert call(banner, "OPTIONS", f"{BANNER}/close", headers={"Origin": "https://evil.example"})[0] == 405
+    assert log_of(storage) == before
+    assert (
+        call(
+            banner, "PUT", f"{BANNER}/slots/0/decision", headers={"Origin": f"http://{host}", "Sec-Fetch-Site": "same-origin"}
+        )[0]
+        == 201
+    )
+
+
+# Bodies, connections, paths
+
+
+def test_bodies_that_are_too_large_or_something_else(banner):
+    big = b'{"value": ' + b"1" * guard.LARGEST_BODY + b"}"
+    status, answer, _ = call(banner, "PUT", f"{BANNER}/slots/0/outcome", raw=big, headers={"Content-Type": "application/json"})
+    assert (status, answer["message"]) == (413, f"a body may have 1,048,576 bytes at most, got {len(big):,}")
+    place = urlsplit(banner)
+    with closing(http.client.HTTPConnection(place.hostname, place.port, timeout=30)) as connection:
+        chunks = (b"x" * 65_536 for _ in range(40))
+        connection.request(
+            "PUT", f"{BANNER}/slots/0/outcome", chunks, {"Content-Type": "application/json"}, encode_chunked=True
+        )
+        assert connection.getresponse().status == 413
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/xml", ""):
+        assert call(banner, "PUT", f"{BANNER}/slots/0/outcome", raw=b"value=1", headers={"Content-Type": kind})[0] == 415
+    for raw in (b"{", b"\xff\xfe", b"[1]", b"null", b'{"value": NaN}', b'{"value": 1e999}', b"[" * 100_000):
+        status, _, _ = call(banner, "PUT", f"{BANNER}/slots/0/outcome", raw=raw, headers={"Content-Type": "application/json"})
+        assert status in (400, 422)
+    assert call(banner, "GET", BANNER)[1]["slots"] == 0
+
+
+def test_a_client_that_is_too_slow(banner, monkeypatch):
+    monkeypatch.setattr(guard, "BODY_SECONDS", 0.3)
+    place = urlsplit(banner)
+    with closing(socket.create_connection((place.hostname, place.port), timeout=30)) as slow:
+        kind = "Content-Type: application/json\r\nContent-Length: 50"
+        head = f"PUT {BANNER}/slots/0/outcome HTTP/1.1\r\nHost: 127.0.0.1\r\n{kind}\r\n\r\n"
+        slow.sendall(head.encode() + b'{"val')
+        assert call(banner, "GET", "/healthz")[0] == 200  # others do not wait for it
+        assert slow.recv(100).startswith(b"HTTP/1.1 408")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/experiments/..%2f..%2fetc%2fpasswd",
+        "/v1/experiments/%00",
+        "/v1/experiments/a%20b",
+        "/v1/experiments/%F0%9F%98%80",
+        "/v1/experiments/%ff%fe",
+        "/v1/experiments/" + "x" * 5_000,
+        "/v1/experiments/<script>",
+        "/v1/experiments/'; DROP TABLE aftereffect_events; --".replace(" ", "%20"),
+        "/v1/experiments//slots",
+        "//v1/experiments",
+        "/page/../../app.py",
+        "/%2e%2e/app.py",
+        f"/v1/experiments/banner/slots/{10**40}/decision",
+    ],
+)
+def test_odd_paths(banner, path):
+    status, answer, _ = call(banner, "GET", path)
+    assert status in (404, 405, 422), answer
+    assert answer["message"]
+    assert call(banner, "GET", BANNER)[0] == 200
+
+
+def test_a_thousand_open_connections(banner):
+    place = urlsplit(banner)
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4_096)) if hard > 0 else 4_096, hard))
+    idle = []
+    try:
+        for number in range(1_000):
+            idle.append(socket.create_connection((place.hostname, place.port), timeout=30))
+            if number % 2:
+                idle[-1].sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n")  # and no end
+        start = time.monotonic()
+        for slot in range(20):
+            assert call(banner, "PUT", f"{BANNER}/slots/{slot}/decision")[0] == 201
+        assert time.monotonic() - start < 20
+    finally:
+        for connection in idle:
+            connection.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert call(banner, "GET", "/healthz")[0] == 200
+
+
+def test_health_and_metrics(banner, storage):
+    assert call(banner, "GET", "/healthz")[:2] == (200, {"status": "ok", "version": ae.__version__})
+    call(banner, "PUT", f"{BANNER}/slots/0/decision")
+    call(banner, "PUT", f"{BANNER}/slots/0/decision")
+    call(banner, "GET", "/somewhere/else")
+    status, text, headers = call(banner, "GET", "/metrics")
+    assert (status, headers.get_content_type()) == (200, "text/plain")
+    assert 'aftereffect_requests_total{method="PUT",route="/v1/experiments/{name}/slots/{n}/decision",status="201"} 1.0' in text
+    assert 'aftereffect_events_total{kind="decision"} 1.0' in text
+    assert 'route="other"' in text
+    assert "banner" not in text
+
+
+def test_a_storage_that_is_away(postgres):
+    url = postgres.url()
+    with in_thread(url) as service:
+        assert call(service, "POST", "/v1/experiments", EXPERIMENT)[0] == 201
+        postgres.stop("immediate")
+        for path in ("/healthz", BANNER):
+            status, answer, headers = call(service, "GET", path)
+            assert (status, headers["Retry-After"]) == (503, "1")
+            assert "the server cannot be reached, or the connection broke" in answer["message"]
+        postgres.start()
+        assert call(service, "PUT", f"{BANNER}/slots/0/decision")[0] == 201
+
+
+def test_a_damaged_experiment_is_refused_and_the_others_go_on(service, storage):
+    for name in ("banner", "other"):
+        call(service, "POST", "/v1/experiments", EXPERIMENT | {"name": name})
+        call(service, "PUT", f"/v1/experiments/{name}/slots/0/decision")
+    import sqlite3
+
+    with sqlite3.connect(storage.removeprefix("sqlite:///")) as connection:
+        connection.execute("UPDATE aftereffect_events SET arm = 2 WHERE experiment = 1")
+    connection.close()
+    with in_thread(storage) as another:
+        status, answer, _ = call(another, "GET", BANNER)
+        assert status == 500
+        assert "is damaged" in answer["message"]
+        assert call(another, "GET", f"{BANNER}/verify")[1]["whole"] is False
+        assert call(another, "GET", "/v1/experiments/other")[0] == 200
+
+
+def test_a_port_that_is_taken(service, storage, capsys):
+    port = urlsplit(service).port
+    assert main(["serve", "--port", str(port), "--storage", storage]) == 2
+    assert capsys.readouterr().err == f"aftereffect: cannot listen on 127.0.0.1 port {port}: Address already in use\n"
+
+
+def test_stopping_lets_requests_end(storage):
+    service = Process(storage)
+    assert call(service.address, "POST", "/v1/experiments", EXPERIMENT)[0] == 201
+    answers, stopping = [], threading.Event()
+
+    def asking():
+        client = ae.Client(service.address, patience=0)
+        try:
+            while True:
+                answers.append(client.ask("banner").number)
+        except ae.ServiceError:
+            stopping.set()
+
+    threads = [threading.Thread(target=asking) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: len(answers) > 20)
+    assert service.end() in (0, -signal.SIGTERM)
+    for thread in threads:
+        thread.join(30)
+    assert sorted(answers) == list(range(len(answers)))
+    assert len([event for event in log_of(storage) if event.kind == "decision"]) == len(answers)
+    requests = [json.loads(line) for line in service.lines if '"message": "request"' in line]
+    assert {line["method"] for line in requests} == {"POST"}
+    assert all(set(line) == {"time", "level", "message", "method", "path", "status", "ms", "client"} for line in requests)
+
+
+# The client
+
+
+def test_the_client_is_an_experiment_over_http(service):
+    client = ae.Client(service)
+    alone = ae.Experiment.create(**EXPERIMENT, storage="memory://")
+    created = client.create(**EXPERIMENT)
+    assert created == alone.status()
+    assert client.experiments() == ["banner"]
+    for slot in range(30):
+        assert client.ask("banner", slot) == alone.ask(slot)
+        if slot % 5 == 3:
+            assert client.missing("banner", slot) == alone.missing(slot)
+        elif slot % 7:
+            assert client.tell("banner", slot, slot / 4) == alone.tell(slot, slot / 4)
+    assert client.status("banner") == alone.status()
+    assert client.ask("banner", key="k") == alone.ask(key="k") == client.ask("banner", key="k")
+    assert client.ask("banner").number == 31
+    alone.ask()
+    for call_both in (
+        lambda who, *name: who.tell(*name, 1, 99),
+        lambda who, *name: who.tell(*name, 99, 1),
+        lambda who, *name: who.tell(*name, 1, -1),
+        lambda who, *name: who.ask(*name, 99),
+        lambda who, *name: who.ask(*name, 0, key="k"),
+        lambda who, *name: who.missing(*name, 1),
+    ):
+        with pytest.raises(ae.AftereffectError) as ours:
+            call_both(alone)
+        with pytest.raises(type(ours.value)) as theirs:
+            call_both(client, "banner")
+        assert str(theirs.value) == str(ours.value)
+    assert client.close("banner") == alone.close()
+    with pytest.raises(ae.NotFoundError, match="there is no experiment 'nothing'"):
+        client.status("nothing")
+    with pytest.raises(ae.ParameterError, match="this cannot be sent"):
+        client.tell("banner", 0, float("nan"))
+
+
+def test_a_client_with_a_token(storage, tokens):
+    with in_thread(storage) as service:
+        with pytest.raises(ae.ServiceError, match="refuses: this needs a token that is valid"):
+            ae.Client(service).experiments()
+        with pytest.raises(ae.ServiceError, match="refuses: this needs the scope admin, and the token has read"):
+            ae.Client(service, tokens["read"]).create(**EXPERIMENT)
+        assert ae.Client(service, tokens["admin"]).create(**EXPERIMENT).name == "banner"
+        assert tokens["admin"] not in repr(ae.Client(service, tokens["admin"]))
+
+
+def test_a_client_waits_for_a_service_that_is_away(storage):
+    first = Process(storage)
+    client = ae.Client(first.address, patience=30)
+    client.create(**EXPERIMENT)
+    assert client.ask("banner").number == 0
+    first.end("kill")
+    answers = []
+    waiting = threading.Thread(target=lambda: answers.append(client.ask("banner")))
+    waiting.start()
+    second = Process(storage, port=first.port)
+    waiting.join(30)
+    assert [slot.number for slot in answers] == [1]
+    second.end()
+    impatient = ae.Client(first.address, patience=0.2)
+    with pytest.raises(ae.ServiceError, match=rf"the service at {first.address} is away: .*refused; tried for 0.2 seconds"):
+        impatient.ask("banner")
+
+
+def test_an_answer_that_got_lost_is_asked_for_again(service, storage):
+    """A proxy that swallows every second answer: what was recorded is not recorded twice."""
+    client = ae.Client(service)
+    client.create(**EXPERIMENT)
+    once, lost = client._once, []
+
+    def unreliable(*request):
+        answer = once(*request)
+        lost.append(len(lost) % 2 == 0)
+        if lost[-1]:
+            raise ConnectionResetError("lost")
+        return answer
+
+    client._once = unreliable
+    for slot in range(5):
+        assert client.ask("banner").number == slot
+        assert client.tell("banner", slot, 1).slot == slot
+    assert [event.kind for event in log_of(storage)] == ["decision", "outcome"] * 5
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8750", "ftp://host", "http://", "http://user:secret@host", ""])
+def test_addresses_that_cannot_be(url):
+    with pytest.raises(ae.ParameterError, match=r"a service is an address such as http://127\.0\.0\.1:8750, got ") as caught:
+        ae.Client(url)
+    assert "secret" not in str(caught.value)
+
+
+def test_an_address_of_something_else(tmp_path):
+    class Files(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Files) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        with pytest.raises(ae.ServiceError, match="answers 404, and not as the service does: is that its address"):
+            ae.Client(f"http://127.0.0.1:{other.server_port}").experiments()
+        other.shutdown()
+
+
+# Tokens on the command line
+
+
+def test_tokens_on_the_command_line(storage, capsys):
+    assert main(["token", "create", "--scope", "write", "--label", "ci", "--storage", storage]) == 0
+    printed = capsys.readouterr()
+    token = printed.out.strip()
+    assert re.fullmatch(r"ae_[\w-]{43}", token)
+    assert printed.err == "token 1, scope write: keep it, it is not shown again\n"
+    assert main(["token", "list", "--storage", storage, "--format", "json"]) == 0
+    (listed,) = json.loads(capsys.readouterr().out)
+    assert (listed["id"], listed["label"], listed["scope"], listed["revoked_at"]) == (1, "ci", "write", None)
+    assert main(["token", "revoke", "1", "--storage", storage]) == 0
+    assert capsys.readouterr().out.startswith("token 1 is revoked since 20")
+    assert main(["token", "list", "--storage", storage]) == 0
+    assert capsys.readouterr().out.splitlines()[0].split() == ["id", "label", "scope", "created_at", "revoked_at"]
+    assert main(["token", "revoke", "7", "--storage", storage]) == 2
+    assert capsys.readouterr().err == f"aftereffect: there is no token 7 in {storage}\n"
+    assert main(["token", "create", "--scope", "all", "--storage", storage]) == 2
+    assert "read" in capsys.readouterr().err
+
+
+# Several processes, sudden ends
+
+
+def test_several_processes_on_one_postgresql(postgres):
+    url = postgres.url()
+    services = [Process(url) for _ in range(2)]
+    try:
+        ae.Client(services[0].address).create(**EXPERIMENT)
+
+        def pairs(number):
+            client = ae.Client(services[number % 2].address)
+            numbers = []
+            for _ in range(15):
+                slot = client.ask("banner")
+                client.tell("banner", slot.number, 1)
+                numbers.append(slot.number)
+            return numbers
+
+        with ThreadPoolExecutor(4) as four:
+            numbers = [number for part in four.map(pairs, range(4)) for number in part]
+        assert sorted(numbers) == list(range(60))
+        one, two = (ae.Client(each.address).status("banner") for each in services)
+        assert one == two
+        assert call(services[0].address, "GET", f"{BANNER}/verify")[1]["whole"] is True
+    finally:
+        for each in services:
+            each.end()
+
+
+def test_a_demo_moves_within_ten_seconds():
+    start = time.monotonic()
+    demo = subprocess.Popen(
+        [sys.executable, "-m", "aftereffect", "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        address = re.search(r"http://\S+", demo.stdout.readline())[0].rstrip("/")
+        wait_until(lambda: len(call(address, "GET", "/v1/experiments")[1]["experiments"]) == 3)
+
+        def slots():
+            return call(address, "GET", "/v1/experiments/checkout-banner")[1]["slots"]
+
+        wait_until(lambda: slots() > 100)
+        before = slots()
+        wait_until(lambda: slots() > before)
+        assert time.monotonic() - start < 10
+        assert call(address, "GET", "/")[0] == 200
+    finally:
+        demo.send_signal(signal.SIGINT)
+        _, err = demo.communicate(timeout=30)
+    assert "Traceback" not in err
+
+
+def test_server_for_refuses_before_it_listens(storage):
+    with pytest.raises(ae.ParameterError, match="port must be a whole number from 0 to 65,535, got 70000"):
+        server_for(storage, "127.0.0.1", 70_000)
+    with ae.open_storage(storage) as place:
+        create_token(place, "read")
+    with pytest.raises(ae.OutputError, match=r"cannot listen on 256\.256\.256\.256 port 0"):
+        server_for(storage, "256.256.256.256", 0)
