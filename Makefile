@@ -2,15 +2,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: paper test crash-test bench bench-field bench-live lint system clean help
+.PHONY: paper test demo crash-test bench bench-field bench-live bench-service lint system clean help
 
 help:
 	@echo "make paper        reproduce the paper into paper/: figures, and a report on its claims"
 	@echo "make test         lint, types, layers, tests, doctests"
-	@echo "make crash-test   kill -9 writers of live experiments, 500 on SQLite and 100 on PostgreSQL, and count what was lost"
+	@echo "make demo         watch live experiments on a simulated world, in your browser"
+	@echo "make crash-test   kill -9 writers of live experiments and their service hundreds of times, and count what was lost"
 	@echo "make bench        measure the engines: beside their rivals, against T, arms and reach, on two cores"
 	@echo "make bench-field  measure other libraries and hand-written loops at the same work, and put the table into README.md"
 	@echo "make bench-live   measure live experiments beside raw SQLite and Optuna, and one with a million slots"
+	@echo "make bench-service  the same over HTTP, with eight clients"
 	@echo "make clean        remove what these made"
 
 paper: .venv/installed-paper
@@ -25,8 +27,12 @@ lint: .venv/installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+demo: .venv/installed-service
+	$(BIN)/aftereffect demo
+
 crash-test: .venv/installed-dev system
 	$(BIN)/python tests/crash_writers.py
+	$(BIN)/python tests/crash_service.py
 
 bench: .venv/installed-dask
 	$(BIN)/python benchmarks/engine.py
@@ -38,6 +44,9 @@ bench-field: .venv/installed-plot
 
 bench-live: .venv/installed-live
 	$(BIN)/python benchmarks/live.py
+
+bench-service: .venv/installed-dev system
+	$(BIN)/python benchmarks/service.py
 
 # Tests start a PostgreSQL of their own, from the system's programs.
 system:

@@ -26,6 +26,15 @@ def test_killed_between_any_two_statements(storage, tmp_path, request):
 
 @pytest.mark.parametrize("storage", ["sqlite", "postgresql"])
 @pytest.mark.usefixtures("postgres")
+def test_services_killed_under_load(storage):
+    kills = {"sqlite": "0", "postgresql": "0"} | {storage: "4"}
+    said = run("crash_service.py", *(argument for name, count in kills.items() for argument in (f"--{name}", count)))
+    assert int(re.search(r"answered (\d+) decisions", said.replace(",", ""))[1]) > 20
+    assert "lost 0, decisions changed 0, doubled 0, experiments damaged 0, errors 0" in said
+
+
+@pytest.mark.parametrize("storage", ["sqlite", "postgresql"])
+@pytest.mark.usefixtures("postgres")
 def test_writers_killed_at_random_moments(storage):
     kills = {"sqlite": "0", "postgresql": "0"} | {storage: "20"}
     said = run("crash_writers.py", *(argument for name, count in kills.items() for argument in (f"--{name}", count)))

@@ -24,7 +24,7 @@ from aftereffect.live.status import ArmStatus, Next, Status
 
 #: Worth trying again: the service, or what stands before it, was not able to answer.
 _AGAIN = (408, 429, 502, 503, 504)
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 
 
 class Client:

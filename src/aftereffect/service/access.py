@@ -7,6 +7,7 @@ from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from aftereffect.service.addresses import LOCAL_NAMES
+from aftereffect.service.desk import Desk
 from aftereffect.service.problems import Refusal
 from aftereffect.service.tokens import SCOPES, Scope, scope_of
 
@@ -14,23 +15,25 @@ _bearer = HTTPBearer(auto_error=False, description="A token of `aftereffect toke
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
 
-def allowed(scope: Scope) -> Callable[[Request, HTTPAuthorizationCredentials | None], None]:
-    """Refuse who may not do what takes this scope.
+def allowed(scope: Scope) -> Callable[[Request, HTTPAuthorizationCredentials | None], Desk]:
+    """The desk, for who may do what takes this scope; others are refused.
 
     Without any token, ever, a service that only this machine can reach is open, to those who call it by a name of the machine:
     a page of another site can make its own name lead here. Tokens are looked up at every request: a revoked one is so at once.
     """
 
-    def check(request: Request, credentials: Credentials) -> None:
-        known = request.app.state.desk.storage.tokens()
+    def check(request: Request, credentials: Credentials) -> Desk:
+        desk: Desk = request.app.state.desk
+        known = desk.storage.tokens()
         if not known and request.app.state.local:
             if request.url.hostname not in LOCAL_NAMES:
                 raise Refusal(403, "without tokens this service is for this machine alone: call it 127.0.0.1 or localhost")
-            return
+            return desk
         opened = scope_of(credentials.credentials, known) if credentials else None
         if opened is None:
             raise Refusal(401, "this needs a token that is valid: Authorization: Bearer ...")
         if SCOPES.index(opened) < SCOPES.index(scope):
             raise Refusal(403, f"this needs the scope {scope}, and the token has {opened}")
+        return desk
 
     return check

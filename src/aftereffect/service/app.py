@@ -27,7 +27,7 @@ _POLICY = (
 )
 
 
-def create_app(storage: Storage, *, local: bool = True, root_path: str = "") -> FastAPI:
+def create_app(storage: Storage, *, local: bool = True) -> FastAPI:
     """The service on a storage.
 
     Parameters
@@ -36,8 +36,6 @@ def create_app(storage: Storage, *, local: bool = True, root_path: str = "") -> 
         Where experiments are kept; closed when the service stops.
     local
         Whether only this machine can reach it: then it is open as long as no token was made.
-    root_path
-        Under which path a reverse proxy shows it.
     """
     metrics = Metrics()
 
@@ -50,12 +48,11 @@ def create_app(storage: Storage, *, local: bool = True, root_path: str = "") -> 
         title="aftereffect",
         summary="Live experiments whose rewards come late, spread over time, and unsigned.",
         version=__version__,
-        root_path=root_path,
         docs_url=None,  # they load scripts from elsewhere
         redoc_url=None,
         lifespan=running,
     )
-    app.state.desk, app.state.metrics, app.state.local = Desk(storage), metrics, local
+    app.state.desk, app.state.local = Desk(storage, metrics), local
     routers = (router, health, _page())
     for each in routers:
         app.include_router(each)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from aftereffect.live import Experiment, Storage
+from aftereffect.service.metrics import Metrics
 from aftereffect.service.timeline import Timeline
 
 T = TypeVar("T")
@@ -38,8 +39,8 @@ class Kept(Generic[T]):
 class Desk:
     """Experiments to write to and, apart from them, to read from: no reader holds a lock that a writer waits for."""
 
-    def __init__(self, storage: Storage) -> None:
-        self.storage = storage
+    def __init__(self, storage: Storage, metrics: Metrics) -> None:
+        self.storage, self.metrics = storage, metrics
         self.writers = Kept(lambda name: Experiment.open(name, storage=storage))
         self.readers = Kept(lambda name: Experiment.open(name, storage=storage))
         self.timelines = Kept(lambda name: Timeline(Experiment.open(name, storage=storage)))

@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi import Path as InPath
@@ -62,48 +62,34 @@ _ON_SLOT = links(("decide", "tell"), name="$request.path.name", n="$response.bod
 
 
 router = APIRouter(prefix="/v1")
-read, write, admin = (Depends(allowed(scope)) for scope in ("read", "write", "admin"))
-
-
-def desk_of(request: Request) -> Desk:
-    """What the endpoints work on."""
-    return cast(Desk, request.app.state.desk)
-
-
-AtDesk = Annotated[Desk, Depends(desk_of)]
-
-
-def metrics_of(request: Request) -> Metrics:
-    """Where they count."""
-    return cast(Metrics, request.app.state.metrics)
-
-
-Counting = Annotated[Metrics, Depends(metrics_of)]
+#: The desk, for those who may: FastAPI takes each of these to a thread of its own, so there is one for both.
+Reading = Annotated[Desk, Depends(allowed("read"))]
+Writing = Annotated[Desk, Depends(allowed("write"))]
+Leading = Annotated[Desk, Depends(allowed("admin"))]
 
 
 @router.post(
     "/experiments",
     status_code=201,
     operation_id="create",
-    dependencies=[admin],
     responses=told(_CONFLICT, changing=True) | replayed(bodies.StatusAnswer, _ON_EXPERIMENT),
 )
-def create(given: bodies.NewExperiment, desk: AtDesk, response: Response) -> bodies.StatusAnswer:
+def create(given: bodies.NewExperiment, desk: Leading, request: Request, response: Response) -> bodies.StatusAnswer:
     """Begin an experiment; with the same settings again, nothing changes."""
     experiment = Experiment.create(**given.model_dump(), storage=desk.storage)
     response.status_code = 201 if experiment.is_new else 200
-    response.headers["Location"] = f"/v1/experiments/{experiment.name}"
+    response.headers["Location"] = f"{request.scope.get('root_path', '')}/v1/experiments/{experiment.name}"
     return bodies.StatusAnswer(**experiment.status().plain())
 
 
-@router.get("/experiments", operation_id="list", dependencies=[read], responses=told())
-def experiments(desk: AtDesk) -> bodies.ExperimentsAnswer:
+@router.get("/experiments", operation_id="list", responses=told())
+def experiments(desk: Reading) -> bodies.ExperimentsAnswer:
     """All experiments."""
     return bodies.ExperimentsAnswer(experiments=desk.storage.names())
 
 
-@router.get("/experiments/{name}", operation_id="status", dependencies=[read], responses=told(_NOT_FOUND))
-def status(name: Name, desk: AtDesk) -> bodies.StatusAnswer:
+@router.get("/experiments/{name}", operation_id="status", responses=told(_NOT_FOUND))
+def status(name: Name, desk: Reading) -> bodies.StatusAnswer:
     """How an experiment stands, and what comes next."""
     return bodies.StatusAnswer(**desk.readers[name].status().plain())
 
@@ -112,48 +98,41 @@ def status(name: Name, desk: AtDesk) -> bodies.StatusAnswer:
     "/experiments/{name}/slots",
     status_code=201,
     operation_id="ask",
-    dependencies=[write],
     responses=told(_NOT_FOUND, _CONFLICT, changing=True) | replayed(bodies.SlotAnswer, _ON_SLOT),
 )
-def ask(
-    name: Name, idempotency_key: Annotated[bodies.Key, Header()], desk: AtDesk, counting: Counting, response: Response
-) -> bodies.SlotAnswer:
+def ask(name: Name, idempotency_key: Annotated[bodies.Key, Header()], desk: Writing, response: Response) -> bodies.SlotAnswer:
     """Decide the next slot; asked again with the same key, the answer is the same."""
-    return _answered(*desk.writers[name].decide(key=idempotency_key), counting, response)
+    return _answered(*desk.writers[name].decide(key=idempotency_key), desk.metrics, response)
 
 
 @router.put(
     "/experiments/{name}/slots/{n}/decision",
     status_code=201,
     operation_id="decide",
-    dependencies=[write],
     responses=told(_NOT_FOUND, _CONFLICT, changing=True) | replayed(bodies.SlotAnswer, _ON_SLOT),
 )
-def decide(name: Name, n: Number, desk: AtDesk, counting: Counting, response: Response) -> bodies.SlotAnswer:
+def decide(name: Name, n: Number, desk: Writing, response: Response) -> bodies.SlotAnswer:
     """Decide slot n, which must be the next one, or tell again what was decided."""
-    return _answered(*desk.writers[name].decide(slot=n), counting, response)
+    return _answered(*desk.writers[name].decide(slot=n), desk.metrics, response)
 
 
 @router.put(
     "/experiments/{name}/slots/{n}/outcome",
     status_code=201,
     operation_id="tell",
-    dependencies=[write],
     responses=told(_NOT_FOUND, _CONFLICT, changing=True) | replayed(bodies.OutcomeAnswer),
 )
-def tell(
-    name: Name, n: Number, given: bodies.NewOutcome, desk: AtDesk, counting: Counting, response: Response
-) -> bodies.OutcomeAnswer:
+def tell(name: Name, n: Number, given: bodies.NewOutcome, desk: Writing, response: Response) -> bodies.OutcomeAnswer:
     """Record a slot's total, or that it is missing."""
     value = given.value if isinstance(given, bodies.NewTotal) else None
     (outcome,) = desk.writers[name].tell_many([(n, value)], revise=given.revise)
-    return _told(outcome, counting, response)
+    return _told(outcome, desk.metrics, response)
 
 
-@router.get("/experiments/{name}/slots", operation_id="history", dependencies=[read], responses=told(_NOT_FOUND))
+@router.get("/experiments/{name}/slots", operation_id="history", responses=told(_NOT_FOUND))
 def history(
     name: Name,
-    desk: AtDesk,
+    desk: Reading,
     after: Annotated[int, Query(ge=-1, le=bodies.MOST_LIVE_SLOTS, description="Slots after this one.")] = -1,
     limit: Annotated[int, Query(ge=1, le=MOST_LINES, description="At most so many.")] = 1_000,
 ) -> bodies.HistoryAnswer:
@@ -163,16 +142,16 @@ def history(
     return bodies.HistoryAnswer(slots=slots, last=lines[-1].slot if lines else after)
 
 
-@router.get("/experiments/{name}/timeline", operation_id="timeline", dependencies=[read], responses=told(_NOT_FOUND))
+@router.get("/experiments/{name}/timeline", operation_id="timeline", responses=told(_NOT_FOUND))
 def timeline(
-    name: Name, desk: AtDesk, pieces: Annotated[int, Query(ge=1, le=2_000, description="At most so many.")] = 400
+    name: Name, desk: Reading, pieces: Annotated[int, Query(ge=1, le=2_000, description="At most so many.")] = 400
 ) -> bodies.TimelineAnswer:
     """An experiment from its beginning to now in a few hundred pieces, for pictures."""
     return bodies.TimelineAnswer(**desk.timelines[name].summary(pieces))
 
 
-@router.get("/experiments/{name}/verify", operation_id="verify", dependencies=[read], responses=told(_NOT_FOUND))
-def verify(name: Name, desk: AtDesk) -> bodies.VerificationAnswer:
+@router.get("/experiments/{name}/verify", operation_id="verify", responses=told(_NOT_FOUND))
+def verify(name: Name, desk: Reading) -> bodies.VerificationAnswer:
     """Check every event and derive every decision again."""
     found = Experiment.open(name, storage=desk.storage, check=False).verify()
     return bodies.VerificationAnswer(**found.plain())
@@ -181,10 +160,9 @@ def verify(name: Name, desk: AtDesk) -> bodies.VerificationAnswer:
 @router.post(
     "/experiments/{name}/close",
     operation_id="close",
-    dependencies=[admin],
     responses=told(_NOT_FOUND, changing=True),
 )
-def close(name: Name, desk: AtDesk) -> bodies.StatusAnswer:
+def close(name: Name, desk: Leading) -> bodies.StatusAnswer:
     """End an experiment; its final table."""
     return bodies.StatusAnswer(**desk.writers[name].close().plain())
 
@@ -195,14 +173,13 @@ EXPORTS = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.
 @router.get(
     "/experiments/{name}/export",
     operation_id="export",
-    dependencies=[read],
     response_class=FileResponse,
     responses={
         **told(_NOT_FOUND, {501: "This needs an extra that is not installed."}),
         200: {"description": "The whole history.", "content": {kind.partition(";")[0]: {} for kind in EXPORTS.values()}},
     },
 )
-def export(name: Name, desk: AtDesk, format: Annotated[Literal["csv", "parquet"], Query()] = "csv") -> FileResponse:
+def export(name: Name, desk: Reading, format: Annotated[Literal["csv", "parquet"], Query()] = "csv") -> FileResponse:
     """The whole history as a file."""
     experiment = desk.readers[name]
     folder = Path(tempfile.mkdtemp())
@@ -219,22 +196,21 @@ health = APIRouter()
 
 
 @health.get("/healthz", operation_id="health", responses=told())
-def healthz(desk: AtDesk) -> bodies.Health:
+def healthz(request: Request) -> bodies.Health:
     """Whether the service and its storage answer."""
-    desk.storage.names()
+    request.app.state.desk.storage.names()
     return bodies.Health(status="ok", version=__version__)
 
 
 @health.get(
     "/metrics",
     operation_id="metrics",
-    dependencies=[read],
     response_class=Response,
     responses={**told(), 200: {"description": "Numbers for Prometheus.", "content": {"text/plain": {}}}},
 )
-def metrics(counting: Counting) -> Response:
+def metrics(desk: Reading) -> Response:
     """Numbers for Prometheus."""
-    return Response(counting.written(), media_type=CONTENT_TYPE)
+    return Response(desk.metrics.written(), media_type=CONTENT_TYPE)
 
 
 def _answered(slot: Slot, new: bool, counting: Metrics, response: Response) -> bodies.SlotAnswer:

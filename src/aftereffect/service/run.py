@@ -47,7 +47,8 @@ def server_for(storage: str, host: str, port: int, root_path: str = "") -> tuple
         raise ParameterError(f"{host} can be reached from elsewhere: make a token first, with aftereffect token create")
     listener = listening(host, port)
     config = uvicorn.Config(
-        create_app(place, local=local, root_path=root_path),
+        create_app(place, local=local),
+        root_path=root_path.rstrip("/"),
         log_config=None,
         access_log=False,
         server_header=False,
@@ -76,7 +77,7 @@ def address_of(listener: socket.socket) -> str:
 
 def serve_until_stopped(storage: str, host: str, port: int, root_path: str) -> None:
     """Run the service until it is asked to stop; requests that are under way come to their end."""
-    log_to_stderr()
     server, listener = server_for(storage, host, port, root_path)
+    log_to_stderr()
     print(f"aftereffect at {address_of(listener)}", file=sys.stderr, flush=True)
     server.run(sockets=[listener])

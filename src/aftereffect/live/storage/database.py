@@ -52,6 +52,8 @@ class DatabaseStorage(Storage):
         self.url = url.render_as_string(hide_password=True)
         self.patience = patience
         self.engine = self._engine(url)
+        #: The same for statements that need no transaction around them.
+        self.single = self.engine
         self._driver: Any = self.engine.dialect.dbapi
         self._prepared = False
 
@@ -157,8 +159,8 @@ class DatabaseStorage(Storage):
                     with self._alone(), self.engine.connect() as connection, _writing(connection):
                         self._prepare(connection)
                 self._prepared = True
-            with self.engine.connect() as connection:
-                return connection.execute(query, given).all()
+            with self.single.connect() as connection:
+                return run(connection, query, given or {}).fetchall()
 
     def _prepare(self, connection: sa.Connection) -> None:
         if not self._prepared:
@@ -196,8 +198,7 @@ class DatabaseLog(Log):
     """
 
     def __init__(self, connection: sa.Connection, experiment: int) -> None:
-        self._dialect = connection.dialect
-        self._cursor = connection.connection.cursor()
+        self._connection = connection
         self._experiment = experiment
 
     def snapshot(self) -> Snapshot | None:
@@ -214,23 +215,27 @@ class DatabaseLog(Log):
         return next(((Event(*row[:-1]), row[-1]) for row in self._rows(_KEYED, key=key)), None)
 
     def append(self, event: Event) -> None:
-        self._execute(_APPEND, experiment=self._experiment, **event._asdict())
+        run(self._connection, _APPEND, {"experiment": self._experiment, **event._asdict()})
 
     def save(self, snapshot: Snapshot) -> None:
-        self._execute(_SAVE, of=self._experiment, snapshot=snapshot.text, snapshot_digest=snapshot.digest)
+        given = {"of": self._experiment, "snapshot": snapshot.text, "snapshot_digest": snapshot.digest}
+        run(self._connection, _SAVE, given)
 
     def _rows(self, query: sa.Executable, **given: object) -> Sequence[Sequence[Any]]:
-        self._execute(query, of=self._experiment, **given)
-        return self._cursor.fetchall()
-
-    def _execute(self, statement: sa.Executable, **given: Any) -> None:
-        text, fixed = _written(statement, self._dialect)
-        execute(self._cursor, text, given | fixed)
+        return run(self._connection, query, {"of": self._experiment, **given}).fetchall()
 
 
 def execute(cursor: DBAPICursor, text: str, given: dict[str, Any]) -> None:
     """Everything that is read from an experiment or added to it goes through here."""
     cursor.execute(text, given)
+
+
+def run(connection: sa.Connection, statement: sa.Executable, given: Mapping[str, Any]) -> DBAPICursor:
+    """Execute one statement; the cursor has what it finds."""
+    cursor = connection.connection.cursor()
+    text, fixed = _written(statement, connection.dialect)
+    execute(cursor, text, {**given, **fixed})
+    return cursor
 
 
 @cache

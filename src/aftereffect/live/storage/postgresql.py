@@ -3,12 +3,13 @@
 import sqlalchemy as sa
 
 from aftereffect.errors import CorruptionError, StorageError
-from aftereffect.live.storage.database import DatabaseStorage
+from aftereffect.live.storage.database import DatabaseStorage, run
 from aftereffect.live.storage.schema import experiments
 
 #: Any number that nobody else uses: whoever makes tables or experiments holds this lock.
 _SETUP_LOCK = 0x_AF7E_EFFE_C7
 
+_ONE_MOMENT = sa.text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 _LOCK = sa.select(experiments.c.id).where(experiments.c.id == sa.bindparam("of")).with_for_update()
 
 #: What PostgreSQL's errors mean, by the beginning of their codes.
@@ -25,6 +26,10 @@ _EXPLANATIONS: dict[str, tuple[type[StorageError], str]] = {
 
 class PostgresqlStorage(DatabaseStorage):
     """``postgresql+psycopg://user:password@host/database``: a row lock on the experiment."""
+
+    def __init__(self, url: sa.URL, patience: float = 60.0) -> None:
+        super().__init__(url, patience)
+        self.single = self.engine.execution_options(isolation_level="AUTOCOMMIT")
 
     def _engine(self, url: sa.URL) -> sa.Engine:
         # pre_ping: a server that was started again is noticed before a transaction, not by it.
@@ -43,10 +48,10 @@ class PostgresqlStorage(DatabaseStorage):
         connection.commit()
 
     def _hold_still(self, connection: sa.Connection) -> None:
-        connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        run(connection, _ONE_MOMENT, {})
 
     def _lock(self, connection: sa.Connection, experiment: int) -> None:
-        connection.execute(_LOCK, {"of": experiment})
+        run(connection, _LOCK, {"of": experiment})
 
     def _lock_all(self, connection: sa.Connection) -> None:
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_SETUP_LOCK)))
