@@ -1,6 +1,7 @@
 """Live experiments on the command line, and the examples of the documents."""
 
 import csv
+import importlib
 import io
 import json
 import os
@@ -294,3 +295,11 @@ def test_the_commands_of_the_documents(document, tmp_path):
 def ask_and_tell(slot):
     options = "--storage sqlite:///live.db"
     return f"aftereffect ask checkout-banner --slot {slot} {options}; aftereffect tell checkout-banner {slot} 3 {options}"
+
+
+@pytest.mark.usefixtures("banner")
+def test_numbers_are_read_the_same_way_beside_pydantic(run, refused):
+    importlib.import_module("pydantic")  # where it is loaded, cyclopts has it check types
+    run("ask", "banner")
+    assert run("tell", "banner", 0, 1.5) == "slot 0: 1.5, recorded\n"
+    assert refused("ask", "banner", "--slot", 1.5) == "slot must be a whole number of at least 0, got 1.5"

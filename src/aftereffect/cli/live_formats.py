@@ -31,11 +31,6 @@ def _listed(things: Sequence[Line] | Sequence[Outcome]) -> list[Row]:
     return [thing._asdict() for thing in things]
 
 
-def _slot_row(slot: Slot) -> Row:
-    number, *rest = slot
-    return {"slot": number} | dict(zip(Slot._fields[1:], rest, strict=True))
-
-
 def _slot_text(slot: Slot) -> str:
     why = f"hold: round {slot.round} waits for totals" if slot.hold else f"round {slot.round}, planned up to slot {slot.until}"
     return f"slot {slot.number}: play {slot.arm} ({why})"
@@ -76,7 +71,7 @@ def _moment(time: str | None) -> str:
     return "-" if time is None else time[:19].replace("T", " ")
 
 
-SLOT = formats(_slot_text, _slot_row, lambda slot: [_slot_row(slot)], ("slot", *Slot._fields[1:]))
+SLOT = formats(_slot_text, Slot.plain, lambda slot: [slot.plain()], ("slot", *Slot._fields[1:]))
 OUTCOMES = formats(_outcomes_text, _listed, _listed, Outcome._fields)
 LINES = formats(_lines_text, _listed, _listed, Line._fields)
 STATUS = formats(Status.__str__, Status.plain, lambda status: status.plain()["arms"], ArmStatus._fields)

@@ -28,10 +28,20 @@ def _several(type_: Any, tokens: Sequence[Token]) -> tuple[int | float, ...]:
     return tuple(_number(part) for part in tokens[0].value.split(","))
 
 
+class _AsItIs:
+    """Keeps pydantic, where something else has loaded it, from checking once more and with other words."""
+
+    def __get_pydantic_core_schema__(self, *_: object) -> dict[str, str]:
+        return {"type": "any"}
+
+
 SpecText: TypeAlias = Annotated[str, Parameter(metavar="SPEC")]
 #: Whether it is whole and within bounds is checked where it is used, with the same words as in Python.
-Number: TypeAlias = Annotated[int, Parameter(converter=_one, n_tokens=1, allow_leading_hyphen=True, metavar="NUMBER")]
+Number: TypeAlias = Annotated[
+    int, Parameter(converter=_one, n_tokens=1, allow_leading_hyphen=True, metavar="NUMBER"), _AsItIs()
+]
 Numbers: TypeAlias = Annotated[
     tuple[float, ...],
     Parameter(converter=_several, n_tokens=1, allow_leading_hyphen=True, negative=(), json_list=False, metavar="NUMBER,..."),
+    _AsItIs(),
 ]

@@ -1,6 +1,6 @@
 """The rules of asking and telling: what is recorded, what is answered again, what is refused."""
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from aftereffect.checks import real, shown, whole
 from aftereffect.errors import ConflictError, ParameterError, about
@@ -25,6 +25,11 @@ class Slot(NamedTuple):
     round: int
     until: int
     hold: bool
+
+    def plain(self) -> dict[str, Any]:
+        """By name, in the types that JSON has."""
+        number, *rest = self
+        return {"slot": number} | dict(zip(self._fields[1:], rest, strict=True))
 
 
 class Outcome(NamedTuple):

@@ -1,13 +1,19 @@
 """What goes over the wire: pydantic models, which are also the OpenAPI document."""
 
-from typing import Annotated, Any, Literal
+import inspect
+from collections.abc import Collection
+from types import GenericAlias
+from typing import Annotated, Any, Literal, cast, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from aftereffect.live import ArmStatus, Line, Next, Outcome, Slot, Status, Verification
+from aftereffect.live.ledger import Difference
 from aftereffect.live.rules import LONGEST_KEY
 from aftereffect.live.settings import LONGEST_NAME, MOST_ARMS, MOST_LIVE_SLOTS
 from aftereffect.policies import Policy
 from aftereffect.seeds import LARGEST_SEED
+from aftereffect.service.timeline import Piece
 from aftereffect.spec import name_of, registered
 
 _LONGEST_POLICY = 1_000
@@ -82,129 +88,38 @@ class NewMissing(Strict):
 NewOutcome = NewTotal | NewMissing
 
 
-class SlotAnswer(BaseModel):
-    """A decided slot: play `arm`; the round is planned up to slot `until`; in a `hold` slot it waits for its totals."""
-
-    slot: int
-    arm: str
-    round: int
-    until: int
-    hold: bool
+def answer(name: str, says: str, /, **fields: Any) -> Any:
+    """A model of what is answered."""
+    return create_model(name, __doc__=says, **cast(Any, {field: (kind, ...) for field, kind in fields.items()}))
 
 
-class OutcomeAnswer(BaseModel):
-    """What telling did; `counts` says whether the total will be learned from."""
-
-    slot: int
-    value: float | None
-    change: Literal["recorded", "unchanged", "revised"]
-    counts: bool
+def answer_of(told: type, /, *, without: Collection[str] = (), **further: Any) -> Any:
+    """The model of what the library tells, field by field; given are those that JSON has another type for, or more of."""
+    fields = {name: hint for name, hint in get_type_hints(told).items() if name not in without}
+    return answer(f"{told.__name__}Answer", inspect.getdoc(told) or "", **fields | further)
 
 
-class ArmAnswer(BaseModel):
-    """One arm: the average of the totals that counted while it was played, and what the policy adds to it."""
-
-    arm: str
-    slots: int
-    share: float | None
-    rounds: int
-    mean: float | None
-    radius: float | None
+def several(model: Any) -> Any:
+    """A list of them."""
+    return GenericAlias(list, (model,))
 
 
-class NextAnswer(BaseModel):
-    """What the next slot will be."""
-
-    slot: int
-    arm: str
-    round: int
-    until: int
-    hold: bool
-
-
-class StatusAnswer(BaseModel):
-    """How an experiment stands."""
-
-    name: str
-    policy: str
-    seed: int
-    horizon: int | None
-    closed: bool
-    slots: int
-    told: int
-    missing: int
-    rounds: int
-    arms: list[ArmAnswer]
-    next: NextAnswer | None
-    awaited: Annotated[list[int], Field(description="Planned slots of the open round that were played and not told.")]
-
-
-class ExperimentsAnswer(BaseModel):
-    """The names of all experiments, in the order of their creation."""
-
-    experiments: list[str]
-
-
-class LineAnswer(BaseModel):
-    """One slot of the history."""
-
-    slot: int
-    arm: str
-    round: int
-    hold: bool
-    value: float | None
-    missing: bool
-    counts: bool
-    revisions: int
-    decided_at: str
-    told_at: str | None
-
-
-class HistoryAnswer(BaseModel):
-    """Some slots; ask for those after `last` to go on, until there are none."""
-
-    slots: list[LineAnswer]
-    last: int
-
-
-class PieceAnswer(BaseModel):
-    """Some slots that follow each other: their totals, the arm and round of the last, and plays of each arm up to there."""
-
-    first: int
-    last: int
-    arm: int
-    round: int
-    mean: float | None
-    least: float | None
-    most: float | None
-    plays: list[int]
-
-
-class TimelineAnswer(BaseModel):
-    """An experiment from its beginning to now, in pieces of `width` slots."""
-
-    slots: int
-    width: int
-    pieces: list[PieceAnswer]
-
-
-class DifferenceAnswer(BaseModel):
-    """From where on today's code would decide otherwise."""
-
-    slot: int
-    version: str
-
-
-class VerificationAnswer(BaseModel):
-    """What was found by checking everything."""
-
-    name: str
-    events: int
-    slots: int
-    rounds: int
-    problems: list[str]
-    difference: DifferenceAnswer | None
-    whole: bool
+SlotAnswer = answer_of(Slot, without=["number"], slot=int)
+OutcomeAnswer = answer_of(Outcome)
+StatusAnswer = answer_of(Status, arms=several(answer_of(ArmStatus)), next=answer_of(Next) | None, awaited=list[int])
+VerificationAnswer = answer_of(Verification, problems=list[str], difference=answer_of(Difference) | None, whole=bool)
+ExperimentsAnswer = answer("ExperimentsAnswer", "All experiments, in the order of their creation.", experiments=list[str])
+HistoryAnswer = answer(
+    "HistoryAnswer", "Some slots; to go on, ask for those after `last`.", slots=several(answer_of(Line)), last=int
+)
+TimelineAnswer = answer(
+    "TimelineAnswer",
+    "An experiment from its beginning to now, in pieces of `width` slots.",
+    slots=int,
+    width=int,
+    pieces=several(answer_of(Piece)),
+)
+Health = answer("Health", "The service answers, and so does its storage.", status=Literal["ok"], version=str)
 
 
 class Problem(BaseModel):
@@ -214,10 +129,3 @@ class Problem(BaseModel):
     field: str | None = None
     recorded: dict[str, Any] | None = None
     given: dict[str, Any] | None = None
-
-
-class Health(BaseModel):
-    """The service answers, and so does its storage."""
-
-    status: Literal["ok"]
-    version: str

@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi import Path as InPath
@@ -62,6 +62,8 @@ _ON_SLOT = links(("decide", "tell"), name="$request.path.name", n="$response.bod
 
 
 router = APIRouter(prefix="/v1")
+#: By name, in the types that JSON has; FastAPI checks it against the model that the document shows.
+Plain: TypeAlias = dict[str, Any]
 #: The desk, for those who may: FastAPI takes each of these to a thread of its own, so there is one for both.
 Reading = Annotated[Desk, Depends(allowed("read"))]
 Writing = Annotated[Desk, Depends(allowed("write"))]
@@ -72,35 +74,37 @@ Leading = Annotated[Desk, Depends(allowed("admin"))]
     "/experiments",
     status_code=201,
     operation_id="create",
+    response_model=bodies.StatusAnswer,
     responses=told(_CONFLICT, changing=True) | replayed(bodies.StatusAnswer, _ON_EXPERIMENT),
 )
-def create(given: bodies.NewExperiment, desk: Leading, request: Request, response: Response) -> bodies.StatusAnswer:
+def create(given: bodies.NewExperiment, desk: Leading, request: Request, response: Response) -> Plain:
     """Begin an experiment; with the same settings again, nothing changes."""
     experiment = Experiment.create(**given.model_dump(), storage=desk.storage)
     response.status_code = 201 if experiment.is_new else 200
     response.headers["Location"] = f"{request.scope.get('root_path', '')}/v1/experiments/{experiment.name}"
-    return bodies.StatusAnswer(**experiment.status().plain())
+    return experiment.status().plain()
 
 
-@router.get("/experiments", operation_id="list", responses=told())
-def experiments(desk: Reading) -> bodies.ExperimentsAnswer:
+@router.get("/experiments", operation_id="list", response_model=bodies.ExperimentsAnswer, responses=told())
+def experiments(desk: Reading) -> Plain:
     """All experiments."""
-    return bodies.ExperimentsAnswer(experiments=desk.storage.names())
+    return {"experiments": desk.storage.names()}
 
 
-@router.get("/experiments/{name}", operation_id="status", responses=told(_NOT_FOUND))
-def status(name: Name, desk: Reading) -> bodies.StatusAnswer:
+@router.get("/experiments/{name}", operation_id="status", response_model=bodies.StatusAnswer, responses=told(_NOT_FOUND))
+def status(name: Name, desk: Reading) -> Plain:
     """How an experiment stands, and what comes next."""
-    return bodies.StatusAnswer(**desk.readers[name].status().plain())
+    return desk.readers[name].status().plain()
 
 
 @router.post(
     "/experiments/{name}/slots",
     status_code=201,
     operation_id="ask",
+    response_model=bodies.SlotAnswer,
     responses=told(_NOT_FOUND, _CONFLICT, changing=True) | replayed(bodies.SlotAnswer, _ON_SLOT),
 )
-def ask(name: Name, idempotency_key: Annotated[bodies.Key, Header()], desk: Writing, response: Response) -> bodies.SlotAnswer:
+def ask(name: Name, idempotency_key: Annotated[bodies.Key, Header()], desk: Writing, response: Response) -> Plain:
     """Decide the next slot; asked again with the same key, the answer is the same."""
     return _answered(*desk.writers[name].decide(key=idempotency_key), desk.metrics, response)
 
@@ -109,9 +113,10 @@ def ask(name: Name, idempotency_key: Annotated[bodies.Key, Header()], desk: Writ
     "/experiments/{name}/slots/{n}/decision",
     status_code=201,
     operation_id="decide",
+    response_model=bodies.SlotAnswer,
     responses=told(_NOT_FOUND, _CONFLICT, changing=True) | replayed(bodies.SlotAnswer, _ON_SLOT),
 )
-def decide(name: Name, n: Number, desk: Writing, response: Response) -> bodies.SlotAnswer:
+def decide(name: Name, n: Number, desk: Writing, response: Response) -> Plain:
     """Decide slot n, which must be the next one, or tell again what was decided."""
     return _answered(*desk.writers[name].decide(slot=n), desk.metrics, response)
 
@@ -120,51 +125,58 @@ def decide(name: Name, n: Number, desk: Writing, response: Response) -> bodies.S
     "/experiments/{name}/slots/{n}/outcome",
     status_code=201,
     operation_id="tell",
+    response_model=bodies.OutcomeAnswer,
     responses=told(_NOT_FOUND, _CONFLICT, changing=True) | replayed(bodies.OutcomeAnswer),
 )
-def tell(name: Name, n: Number, given: bodies.NewOutcome, desk: Writing, response: Response) -> bodies.OutcomeAnswer:
+def tell(name: Name, n: Number, given: bodies.NewOutcome, desk: Writing, response: Response) -> Plain:
     """Record a slot's total, or that it is missing."""
     value = given.value if isinstance(given, bodies.NewTotal) else None
     (outcome,) = desk.writers[name].tell_many([(n, value)], revise=given.revise)
     return _told(outcome, desk.metrics, response)
 
 
-@router.get("/experiments/{name}/slots", operation_id="history", responses=told(_NOT_FOUND))
+@router.get(
+    "/experiments/{name}/slots", operation_id="history", response_model=bodies.HistoryAnswer, responses=told(_NOT_FOUND)
+)
 def history(
     name: Name,
     desk: Reading,
     after: Annotated[int, Query(ge=-1, le=bodies.MOST_LIVE_SLOTS, description="Slots after this one.")] = -1,
     limit: Annotated[int, Query(ge=1, le=MOST_LINES, description="At most so many.")] = 1_000,
-) -> bodies.HistoryAnswer:
+) -> Plain:
     """What happened, slot by slot."""
     lines = desk.readers[name].history(after, limit)
-    slots = [bodies.LineAnswer(**line._asdict()) for line in lines]
-    return bodies.HistoryAnswer(slots=slots, last=lines[-1].slot if lines else after)
+    return {"slots": [line._asdict() for line in lines], "last": lines[-1].slot if lines else after}
 
 
-@router.get("/experiments/{name}/timeline", operation_id="timeline", responses=told(_NOT_FOUND))
+@router.get(
+    "/experiments/{name}/timeline", operation_id="timeline", response_model=bodies.TimelineAnswer, responses=told(_NOT_FOUND)
+)
 def timeline(
     name: Name, desk: Reading, pieces: Annotated[int, Query(ge=1, le=2_000, description="At most so many.")] = 400
-) -> bodies.TimelineAnswer:
+) -> Plain:
     """An experiment from its beginning to now in a few hundred pieces, for pictures."""
-    return bodies.TimelineAnswer(**desk.timelines[name].summary(pieces))
+    slots, width, summed = desk.timelines[name].summary(pieces)
+    return {"slots": slots, "width": width, "pieces": [piece._asdict() for piece in summed]}
 
 
-@router.get("/experiments/{name}/verify", operation_id="verify", responses=told(_NOT_FOUND))
-def verify(name: Name, desk: Reading) -> bodies.VerificationAnswer:
+@router.get(
+    "/experiments/{name}/verify", operation_id="verify", response_model=bodies.VerificationAnswer, responses=told(_NOT_FOUND)
+)
+def verify(name: Name, desk: Reading) -> Plain:
     """Check every event and derive every decision again."""
-    found = Experiment.open(name, storage=desk.storage, check=False).verify()
-    return bodies.VerificationAnswer(**found.plain())
+    return Experiment.open(name, storage=desk.storage, check=False).verify().plain()
 
 
 @router.post(
     "/experiments/{name}/close",
     operation_id="close",
+    response_model=bodies.StatusAnswer,
     responses=told(_NOT_FOUND, changing=True),
 )
-def close(name: Name, desk: Leading) -> bodies.StatusAnswer:
+def close(name: Name, desk: Leading) -> Plain:
     """End an experiment; its final table."""
-    return bodies.StatusAnswer(**desk.writers[name].close().plain())
+    return desk.writers[name].close().plain()
 
 
 EXPORTS = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
@@ -195,11 +207,11 @@ def export(name: Name, desk: Reading, format: Annotated[Literal["csv", "parquet"
 health = APIRouter()
 
 
-@health.get("/healthz", operation_id="health", responses=told())
-def healthz(request: Request) -> bodies.Health:
+@health.get("/healthz", operation_id="health", response_model=bodies.Health, responses=told())
+def healthz(request: Request) -> Plain:
     """Whether the service and its storage answer."""
     request.app.state.desk.storage.names()
-    return bodies.Health(status="ok", version=__version__)
+    return {"status": "ok", "version": __version__}
 
 
 @health.get(
@@ -213,17 +225,16 @@ def metrics(desk: Reading) -> Response:
     return Response(desk.metrics.written(), media_type=CONTENT_TYPE)
 
 
-def _answered(slot: Slot, new: bool, counting: Metrics, response: Response) -> bodies.SlotAnswer:
+def _answered(slot: Slot, new: bool, counting: Metrics, response: Response) -> Plain:
     if new:
         counting.recorded("decision")
     response.status_code = 201 if new else 200
-    number, arm, in_round, until, hold = slot
-    return bodies.SlotAnswer(slot=number, arm=arm, round=in_round, until=until, hold=hold)
+    return slot.plain()
 
 
-def _told(outcome: Outcome, counting: Metrics, response: Response) -> bodies.OutcomeAnswer:
+def _told(outcome: Outcome, counting: Metrics, response: Response) -> Plain:
     new = outcome.change != "unchanged"
     if new:
         counting.recorded("outcome")
     response.status_code = 201 if new else 200
-    return bodies.OutcomeAnswer(**outcome._asdict())
+    return outcome._asdict()

@@ -1,14 +1,28 @@
 """What the page draws: an experiment from its beginning to now, in a few hundred pieces however long it is."""
 
+import math
 import threading
 from array import array
-from typing import Any
+from typing import NamedTuple
 
 from aftereffect.live import Experiment
 
 #: Events that are read at a time.
 _PIECE = 20_000
-_UNTOLD = float("nan")
+_UNTOLD = math.nan
+
+
+class Piece(NamedTuple):
+    """Some slots that follow each other: their totals, the arm and round of the last, and plays of each arm up to there."""
+
+    first: int
+    last: int
+    arm: int
+    round: int
+    mean: float | None
+    least: float | None
+    most: float | None
+    plays: list[int]
 
 
 class Timeline:
@@ -20,8 +34,8 @@ class Timeline:
         self._seq = 0
         self._arms, self._rounds, self._totals = array("i"), array("q"), array("d")
 
-    def summary(self, pieces: int) -> dict[str, Any]:
-        """Totals and shares in at most so many pieces of equally many slots, and where rounds begin."""
+    def summary(self, pieces: int) -> tuple[int, int, list[Piece]]:
+        """How many slots there are, how many a piece has, and at most so many pieces."""
         with self._lock:
             self._catch_up()
             return self._summed(pieces)
@@ -38,26 +52,17 @@ class Timeline:
                         self._totals[event.slot] = _UNTOLD if event.value is None else event.value
                 self._seq = events[-1].seq
 
-    def _summed(self, pieces: int) -> dict[str, Any]:
+    def _summed(self, most: int) -> tuple[int, int, list[Piece]]:
         slots = len(self._arms)
-        width = max(1, -(-slots // pieces))
+        width = max(1, -(-slots // most))
         plays = [0] * len(self._experiment.settings.arms)
-        summed: list[dict[str, Any]] = []
+        pieces = []
         for first in range(0, slots, width):
-            stop = min(first + width, slots)
-            for arm in self._arms[first:stop]:
+            last = min(first + width, slots) - 1
+            for arm in self._arms[first : last + 1]:
                 plays[arm] += 1
-            told = [total for total in self._totals[first:stop] if total == total]
-            summed.append(
-                {
-                    "first": first,
-                    "last": stop - 1,
-                    "arm": self._arms[stop - 1],
-                    "round": self._rounds[stop - 1],
-                    "mean": sum(told) / len(told) if told else None,
-                    "least": min(told, default=None),
-                    "most": max(told, default=None),
-                    "plays": list(plays),
-                }
-            )
-        return {"slots": slots, "width": width, "pieces": summed}
+            told = [total for total in self._totals[first : last + 1] if not math.isnan(total)]
+            mean = sum(told) / len(told) if told else None
+            least, greatest = min(told, default=None), max(told, default=None)
+            pieces.append(Piece(first, last, self._arms[last], self._rounds[last], mean, least, greatest, list(plays)))
+        return slots, width, pieces
