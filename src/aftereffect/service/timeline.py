@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from aftereffect.live import Experiment
 
-#: Events that are read at a time.
-_PIECE = 20_000
+#: Events that are read at a time: so few that they are still at hand when they are looked at.
+_PIECE = 2_000
 _UNTOLD = math.nan
 
 
@@ -42,15 +42,15 @@ class Timeline:
 
     def _catch_up(self) -> None:
         with self._experiment.viewing() as view:
-            while events := view.events(self._seq, _PIECE):
-                for event in events:
-                    if event.kind == "decision":
-                        self._arms.append(event.arm or 0)
-                        self._rounds.append(event.round or 0)
+            while outlines := view.outlines(self._seq, _PIECE):
+                for seq, kind, slot, number, arm, value in outlines:
+                    if kind == "decision":
+                        self._arms.append(arm or 0)
+                        self._rounds.append(number or 0)
                         self._totals.append(_UNTOLD)
-                    elif event.kind == "outcome":
-                        self._totals[event.slot] = _UNTOLD if event.value is None else event.value
-                self._seq = events[-1].seq
+                    elif kind == "outcome":
+                        self._totals[slot] = _UNTOLD if value is None else value
+                    self._seq = seq
 
     def _summed(self, most: int) -> tuple[int, int, list[Piece]]:
         slots = len(self._arms)

@@ -3,9 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from aftereffect.live.events import Event
+from aftereffect.live.events import Event, Kind
 from aftereffect.live.snapshot import Snapshot
 
 
@@ -30,6 +30,10 @@ class TokenRecord(NamedTuple):
     revoked_at: str | None
 
 
+#: Of an event: its number, kind, slot, round, arm and value.
+Outline: TypeAlias = tuple[int, Kind, int, int | None, int | None, float | None]
+
+
 class View(ABC):
     """One experiment as it stood when it was first looked at; nothing that others do meanwhile is seen."""
 
@@ -40,6 +44,10 @@ class View(ABC):
     @abstractmethod
     def events(self, after: int, limit: int) -> Sequence[Event]:
         """Events in the order of their numbers, beginning after this one, at most so many."""
+
+    def outlines(self, after: int, limit: int) -> Sequence[Outline]:
+        """The same events, and of each only what pictures are drawn from; storages that can read less than all of it may."""
+        return [(event.seq, event.kind, event.slot, event.round, event.arm, event.value) for event in self.events(after, limit)]
 
     @abstractmethod
     def about(self, first: int, stop: int) -> Sequence[tuple[Event, bytes | None]]:

@@ -12,7 +12,7 @@ from sqlalchemy.engine.interfaces import DBAPICursor
 from aftereffect.errors import CorruptionError, StorageError
 from aftereffect.live.events import Event
 from aftereffect.live.snapshot import Snapshot
-from aftereffect.live.storage.base import Log, Record, Storage, TokenRecord
+from aftereffect.live.storage.base import Log, Outline, Record, Storage, TokenRecord
 from aftereffect.live.storage.schema import VERSION, check_version, events, experiments, prepare, tokens, version_of
 
 #: The columns of an event, in the order of its fields.
@@ -29,6 +29,7 @@ _EVENTS = (
     .order_by(events.c.seq)
     .limit(sa.bindparam("most"))
 )
+_OUTLINES = _EVENTS.with_only_columns(*(events.c[name] for name in ("seq", "kind", "slot", "round", "arm", "value")))
 _PROVED = (
     sa.select(*_FIELDS, _before.c.hash)
     .outerjoin(_before, (_before.c.experiment == events.c.experiment) & (_before.c.seq == events.c.seq - 1))
@@ -207,6 +208,9 @@ class DatabaseLog(Log):
 
     def events(self, after: int, limit: int) -> Sequence[Event]:
         return [Event(*row) for row in self._rows(_EVENTS, after=after, most=limit)]
+
+    def outlines(self, after: int, limit: int) -> Sequence[Outline]:
+        return cast(Sequence[Outline], self._rows(_OUTLINES, after=after, most=limit))
 
     def about(self, first: int, stop: int) -> Sequence[tuple[Event, bytes | None]]:
         return [(Event(*row[:-1]), row[-1]) for row in self._rows(_ABOUT, first=first, stop=stop)]
