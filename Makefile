@@ -48,14 +48,17 @@ bench-live: .venv/installed-live
 bench-service: .venv/installed-dev system
 	$(BIN)/python benchmarks/service.py
 
-# Tests start a PostgreSQL of their own, from the system's programs.
+# Tests start a PostgreSQL and a Chromium of their own, from the system's programs.
 system:
-	@command -v initdb > /dev/null || ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 \
-	|| if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
-		echo "installing PostgreSQL, which some tests start" \
-		&& apt-get update --quiet=2 && DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes postgresql > /dev/null; \
+	@missing=""; \
+	command -v initdb > /dev/null || ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || missing="postgresql"; \
+	command -v chromium > /dev/null || command -v chromium-browser > /dev/null || missing="$$missing chromium"; \
+	if [ -z "$$missing" ]; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+		echo "installing what some tests start:" $$missing \
+		&& apt-get update --quiet=2 && DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes $$missing > /dev/null; \
 	else \
-		echo "PostgreSQL is not installed and only root may: tests that need it are left out (Debian: apt install postgresql)"; \
+		echo "not installed, and only root may, so tests that need it are left out (Debian: apt install" $$missing")"; \
 	fi
 
 # The constraints pin what is installed, and through the environment also what builds it.

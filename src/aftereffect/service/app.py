@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.resources import files
+from pathlib import PurePath
 
 from fastapi import APIRouter, FastAPI, Response
 
@@ -14,12 +15,16 @@ from aftereffect.service.guard import Guard
 from aftereffect.service.metrics import Metrics
 from aftereffect.service.problems import answer_errors
 
+_KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_FILES = """
+index.html icon.svg page.css overview.css detail.css charts.css
+page.js arms.js charts.js detail.js dom.js entrance.js estimates.js loop.js overview.js service.js shares.js table.js totals.js
+words.js
+"""
 #: The page, by path: where it lies in the package, and what it is.
 PAGE = {
-    "/": ("index.html", "text/html; charset=utf-8"),
-    "/page.css": ("page.css", "text/css; charset=utf-8"),
-    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
-    "/charts.js": ("charts.js", "text/javascript; charset=utf-8"),
+    "/" if name == "index.html" else f"/{name}": (name, f"{_KINDS[PurePath(name).suffix]}; charset=utf-8")
+    for name in _FILES.split()
 }
 #: The page loads from here and talks to here, and nothing else does with it.
 _POLICY = (
