@@ -16,7 +16,7 @@ import aftereffect as ae
 from aftereffect.live.storage import schema
 
 #: Of bytes in which a bit is flipped; every event has about 150.
-STRIDE = 23
+STRIDE = 31
 SETTINGS = {"arms": ["A", "B", "C"], "policy": "ars-ucb(growth=power(1))", "reward_range": (0, 200)}
 
 

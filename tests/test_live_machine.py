@@ -18,7 +18,7 @@ from aftereffect.live.reading import start_of
 
 ARMS = ("A", "B", "C")
 POLICIES = ["ars-ucb(growth=power(1))", "ucb1", "clw(d=1)", "exp3", "round-robin", "ars-exp3(beta=0.3)", "mini-batch(size=3)"]
-EXAMPLES = {"memory": 300, "sqlite": 100, "postgresql": 40}
+EXAMPLES = {"memory": 200, "sqlite": 60, "postgresql": 25}
 VALUES = st.sampled_from([0.0, 1.0, 2.5, 7.0, None])
 NAMES = count()
 

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -423,8 +424,6 @@ def test_a_damaged_experiment_is_refused_and_the_others_go_on(service, storage):
     for name in ("banner", "other"):
         call(service, "POST", "/v1/experiments", EXPERIMENT | {"name": name})
         call(service, "PUT", f"/v1/experiments/{name}/slots/0/decision")
-    import sqlite3
-
     with sqlite3.connect(storage.removeprefix("sqlite:///")) as connection:
         connection.execute("UPDATE aftereffect_events SET arm = 2 WHERE experiment = 1")
     connection.close()
@@ -432,8 +431,13 @@ def test_a_damaged_experiment_is_refused_and_the_others_go_on(service, storage):
         status, answer, _ = call(another, "GET", BANNER)
         assert status == 500
         assert "is damaged" in answer["message"]
-        assert call(another, "GET", f"{BANNER}/verify")[1]["whole"] is False
         assert call(another, "GET", "/v1/experiments/other")[0] == 200
+        assert call(another, "GET", f"{BANNER}/verify")[1]["whole"] is False
+        with sqlite3.connect(storage.removeprefix("sqlite:///")) as connection:
+            connection.execute("UPDATE aftereffect_events SET slot = 7 WHERE experiment = 2")
+        connection.close()
+        assert call(another, "GET", "/v1/experiments/other/timeline")[0] == 500
+        assert call(another, "GET", "/healthz")[0] == 200
 
 
 def test_a_port_that_is_taken(service, storage, capsys):

@@ -5,7 +5,9 @@ import threading
 from array import array
 from typing import NamedTuple
 
+from aftereffect.errors import CorruptionError
 from aftereffect.live import Experiment
+from aftereffect.live.storage import Outline
 
 #: Events that are read at a time: so few that they are still at hand when they are looked at.
 _PIECE = 2_000
@@ -43,14 +45,21 @@ class Timeline:
     def _catch_up(self) -> None:
         with self._experiment.viewing() as view:
             while outlines := view.outlines(self._seq, _PIECE):
-                for seq, kind, slot, number, arm, value in outlines:
-                    if kind == "decision":
-                        self._arms.append(arm or 0)
-                        self._rounds.append(number or 0)
-                        self._totals.append(_UNTOLD)
-                    elif kind == "outcome":
-                        self._totals[slot] = _UNTOLD if value is None else value
-                    self._seq = seq
+                for outline in outlines:
+                    self._take(outline)
+
+    def _take(self, outline: Outline) -> None:
+        seq, kind, slot, number, arm, value = outline
+        begun = len(self._arms)
+        if not (slot == begun if kind == "decision" else slot <= begun - (kind == "outcome")):
+            raise CorruptionError(f"event {seq} of the log is about slot {slot}, and {begun} were decided by then")
+        if kind == "decision":
+            self._arms.append(arm or 0)
+            self._rounds.append(number or 0)
+            self._totals.append(_UNTOLD)
+        elif kind == "outcome":
+            self._totals[slot] = _UNTOLD if value is None else value
+        self._seq = seq
 
     def _summed(self, most: int) -> tuple[int, int, list[Piece]]:
         slots = len(self._arms)

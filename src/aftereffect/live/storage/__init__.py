@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from aftereffect.errors import ParameterError
 from aftereffect.extras import imported, require
-from aftereffect.live.storage.base import Log, Record, Storage, TokenRecord, View
+from aftereffect.live.storage.base import Log, Outline, Record, Storage, TokenRecord, View
 from aftereffect.live.storage.memory import MemoryStorage
 from aftereffect.spec import nearest
 
@@ -53,4 +53,15 @@ def open_storage(url: str, *, patience: float = 60.0) -> Storage:
     return STORAGES[scheme](url, patience)
 
 
-__all__ = ["DEFAULT_STORAGE", "STORAGES", "Log", "MemoryStorage", "Record", "Storage", "TokenRecord", "View", "open_storage"]
+__all__ = [
+    "DEFAULT_STORAGE",
+    "STORAGES",
+    "Log",
+    "MemoryStorage",
+    "Outline",
+    "Record",
+    "Storage",
+    "TokenRecord",
+    "View",
+    "open_storage",
+]
