@@ -56,6 +56,7 @@ def create_app(storage: Storage, *, local: bool = True) -> FastAPI:
         docs_url=None,  # they load scripts from elsewhere
         redoc_url=None,
         lifespan=running,
+        telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},  # /metrics has what there is
     )
     app.state.desk, app.state.local = Desk(storage, metrics), local
     routers = (router, health, _page())
