@@ -1,5 +1,6 @@
 """Files that are damaged, foreign, full, read-only or newer: a clear error, nothing invented, nothing made worse."""
 
+import json
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 import aftereffect as ae
+from aftereffect.live.events import Link, fingerprint
 from aftereffect.live.storage import schema
 
 #: Of bytes in which a bit is flipped; every event has about 150.
@@ -179,6 +181,87 @@ def changed_by(whole, target, statement):
     if kind == "error":
         assert isinstance(said, ae.StorageError), said
     return kind
+
+
+def forged(snapshot, old, new):
+    """Changed, and given the digest that it would have."""
+    text = snapshot.text.replace(old, new)
+    assert text != snapshot.text
+    return snapshot._replace(text=text, digest=fingerprint(text))
+
+
+def test_a_snapshot_that_is_not_the_fold_of_the_log(whole):
+    experiment = ae.Experiment.open("banner", storage=url(whole))
+    with experiment.storage.writing(1) as log:
+        log.save(forged(log.snapshot(), '"told": ', '"told": 1'))
+    (problem,) = experiment.verify().problems
+    assert re.fullmatch("the snapshot taken at event [0-9]+ is not the fold of the log", problem)
+
+
+def test_a_log_that_is_shorter_than_its_snapshot(whole):
+    with sqlite3.connect(whole) as connection:
+        connection.execute("DELETE FROM aftereffect_events WHERE seq > 100")
+    connection.close()
+    checked = ae.Experiment.open("banner", storage=url(whole), check=False).verify()
+    (problem,) = checked.problems
+    assert re.fullmatch("the log ends with event 100, but the snapshot was taken at event [0-9]+", problem)
+
+
+def test_a_log_that_was_written_anew_does_not_fit_its_snapshot(whole):
+    """Whoever changes the last event and its hash along with it."""
+    experiment = ae.Experiment.open("banner", storage=url(whole))
+    with experiment.viewing() as view:
+        seq = json.loads(view.snapshot().text)["seq"]
+        before, last = view.events(seq - 2, 2)
+    other = Link(before.seq, before.hash).next("outcome", last.slot, round=last.round, value=3.5)
+    with sqlite3.connect(whole) as connection:
+        connection.execute(
+            "UPDATE aftereffect_events SET value = ?, at = ?, hash = ? WHERE seq = ?", (other.value, other.at, other.hash, seq)
+        )
+    connection.close()
+    with pytest.raises(ae.CorruptionError, match="its snapshot and its log do not belong together"):
+        ae.Experiment.open("banner", storage=url(whole))
+
+
+def test_what_the_medium_says_is_told(whole, monkeypatch):
+    experiment = ae.Experiment.open("banner", storage=url(whole))
+    assert experiment.storage.examine() == []
+    with sqlite3.connect(whole) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("DELETE FROM sqlite_master WHERE name = 'aftereffect_keys'")
+    connection.close()
+    found = ae.open_storage(url(whole)).examine()
+    assert any("never used" in line for line in found), found
+    again = ae.Experiment.open("banner", storage=url(whole)).verify()
+    assert not again.whole
+    assert again.problems[: len(found)] == tuple(found)
+
+
+def test_commits_are_synced(whole):
+    with ae.open_storage(url(whole)) as storage, storage.engine.connect() as connection:
+        settings = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+            for name in ("journal_mode", "synchronous", "foreign_keys")
+        }
+    assert settings == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
+
+
+def test_another_client_that_holds_a_row_for_too_long(postgres):
+    import psycopg
+
+    place = postgres.url()
+    ae.Experiment.create("banner", **SETTINGS, storage=place).storage.close()
+    with (
+        ae.open_storage(place, patience=0.3) as storage,
+        psycopg.connect(place.replace("+psycopg", "")) as other,
+    ):
+        other.execute("SELECT * FROM aftereffect_experiments FOR UPDATE")
+        experiment = ae.Experiment.open("banner", storage=storage)
+        with pytest.raises(ae.StorageError, match="another client has been writing for too long: nothing of this was recorded"):
+            experiment.ask()
+        assert experiment.status().slots == 0
+        other.rollback()
+        assert experiment.ask().number == 0
 
 
 def test_a_damaged_experiment_is_named_and_not_written_to(whole):
