@@ -7,7 +7,9 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -471,6 +473,57 @@ for call in (
     assert everything(whole)[0] == "answers"
 
 
+def test_a_process_that_goes_elsewhere(tmp_path, monkeypatch):
+    """A relative path is one file for good, and a link leads to the file's own log."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other").mkdir()
+    experiment = ae.Experiment.create("banner", **SETTINGS, storage="sqlite:///live.db")
+    (tmp_path / "other" / "link.db").symlink_to(tmp_path / "live.db")
+    experiment.ask()
+    experiment.storage.close()
+    monkeypatch.chdir(tmp_path / "other")
+    assert experiment.tell(0, 1).change == "recorded"
+    linked = ae.Experiment.open("banner", storage="sqlite:///link.db")
+    assert linked.ask().number == 1
+    assert experiment.ask(1) == linked.ask(1)
+    assert [file.name for file in Path().iterdir()] == ["link.db"]
+
+
+def test_more_threads_than_connections(connect):
+    experiment = ae.Experiment.create("banner", **SETTINGS, storage=connect())
+    experiment.ask()
+    with ThreadPoolExecutor(40) as forty:
+        together = threading.Barrier(40, timeout=60)
+
+        def look(_):
+            with experiment.viewing() as view:
+                together.wait()  # all of them hold one at the same time
+                return len(view.events(0, 10))
+
+        assert set(forty.map(look, range(40))) == {1}
+
+
+def test_a_forked_process_makes_connections_of_its_own(tmp_path):
+    """Without them it would use, and at its end close, those of its parent."""
+    program = f"""
+import os
+import aftereffect as ae
+experiment = ae.Experiment.create("banner", arms=["A", "B"], policy="ucb1", reward_range=(0, 9), storage="sqlite:///{tmp_path}/live.db")
+for _ in range(5):
+    experiment.tell(experiment.ask().number, 1)
+child = os.fork()
+for _ in range(30):
+    experiment.tell(experiment.ask().number, 1)
+if child == 0:
+    experiment.storage.close()
+    os._exit(0)
+os.waitpid(child, 0)
+print(experiment.status().told, experiment.verify().whole)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "65 True\n"
+
+
 def test_a_folder_that_does_not_exist(tmp_path):
     path = tmp_path / "none" / "live.db"
     with pytest.raises(ae.NotFoundError, match="there is no experiment 'banner' in sqlite:"):
@@ -515,6 +568,7 @@ def test_another_process_that_holds_the_lock_for_too_long(whole):
         ("postgresql://host/x", "got one that begins with 'postgresql': did you mean 'postgresql+psycopg'?"),
         ("sqlite://", "a storage in a file is written sqlite:///file.db; for one in memory write memory://"),
         ("sqlite:///:memory:", "a storage in a file is written sqlite:///file.db; for one in memory write memory://"),
+        ("postgresql+psycopg://me:secret@host:port/x", "the URL of the storage cannot be read: write one such as sqlite:///"),
         (7, "a storage is a URL such as sqlite:///aftereffect.db, got something else"),
     ],
 )

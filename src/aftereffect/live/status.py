@@ -103,7 +103,7 @@ def status_of(ledger: Ledger) -> Status:
             ArmStatus(
                 arm,
                 int(tally.slots[number]),
-                tally.slots[number] / ledger.next_slot if ledger.next_slot else None,
+                float(tally.slots[number]) / ledger.next_slot if ledger.next_slot else None,
                 int(tally.rounds[number]),
                 float(tally.collected[number] / counted) if counted else None,
                 radius if math.isfinite(radius) else None,

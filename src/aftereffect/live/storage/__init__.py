@@ -1,6 +1,7 @@
 """Where experiments are kept: by URL, one class per kind of storage."""
 
 from collections.abc import Callable
+from typing import Any
 
 from aftereffect.errors import ParameterError
 from aftereffect.extras import imported, require
@@ -11,19 +12,27 @@ from aftereffect.spec import nearest
 DEFAULT_STORAGE = "sqlite:///aftereffect.db"
 
 
+def _read(url: str) -> Any:
+    sa = imported("sqlalchemy")
+    try:
+        return sa.make_url(url)
+    except (sa.exc.ArgumentError, ValueError):  # it is not shown: there may be a password in it
+        raise ParameterError(f"the URL of the storage cannot be read: write one such as {DEFAULT_STORAGE}") from None
+
+
 def _sqlite(url: str, patience: float) -> Storage:
-    make_url = imported("sqlalchemy").make_url
+    read = _read(url)
     from aftereffect.live.storage.sqlite import SqliteStorage
 
-    return SqliteStorage(make_url(url), patience)
+    return SqliteStorage(read, patience)
 
 
 def _postgresql(url: str, patience: float) -> Storage:
     require("postgres")
-    make_url = imported("sqlalchemy").make_url
+    read = _read(url)
     from aftereffect.live.storage.postgresql import PostgresqlStorage
 
-    return PostgresqlStorage(make_url(url), patience)
+    return PostgresqlStorage(read, patience)
 
 
 #: By the beginning of the URL. SQLAlchemy is imported when a storage needs it, and not before.

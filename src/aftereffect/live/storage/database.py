@@ -1,5 +1,6 @@
 """Experiments in a database, through SQLAlchemy Core: what SQLite and PostgreSQL share."""
 
+import os
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -53,6 +54,8 @@ class DatabaseStorage(Storage):
         self.url = url.render_as_string(hide_password=True)
         self.patience = patience
         self.engine = self._engine(url)
+        sa.event.listen(self.engine, "connect", _note_process)
+        sa.event.listen(self.engine, "checkout", _leave_to_its_process)
         #: The same for statements that need no transaction around them.
         self.single = self.engine
         self._driver: Any = self.engine.dialect.dbapi
@@ -187,7 +190,7 @@ class DatabaseStorage(Storage):
             raise self._named(cast(Exception, error.orig)) from None
         except self._driver.Error as error:
             raise self._named(error) from None
-        except (sa.exc.SQLAlchemyError, UnicodeDecodeError) as error:
+        except (sa.exc.NoResultFound, sa.exc.MultipleResultsFound, UnicodeDecodeError) as error:
             raise CorruptionError(f"{self.url}: a table does not hold what it should: {error}") from None
 
 
@@ -247,6 +250,22 @@ def _written(statement: sa.Executable, dialect: sa.Dialect) -> tuple[str, dict[s
     """A statement as a database takes it, and those of its parameters that are always the same."""
     compiled = cast(sa.ClauseElement, statement).compile(dialect=dialect)
     return str(compiled), {name: value for name, value in compiled.params.items() if value is not None}
+
+
+#: Connections of the process that this one was forked from; closing them here would disturb it.
+_left_alone: list[object] = []
+
+
+def _note_process(connection: object, record: sa.pool.ConnectionPoolEntry) -> None:
+    record.info["process"] = os.getpid()
+
+
+def _leave_to_its_process(connection: object, record: Any, proxy: Any) -> None:
+    """A forked process makes connections of its own."""
+    if record.info["process"] != os.getpid():
+        _left_alone.append(connection)
+        record.dbapi_connection = proxy.dbapi_connection = None
+        raise sa.exc.DisconnectionError("it belongs to another process")
 
 
 @contextmanager

@@ -33,7 +33,7 @@ class PostgresqlStorage(DatabaseStorage):
 
     def _engine(self, url: sa.URL) -> sa.Engine:
         # pre_ping: a server that was started again is noticed before a transaction, not by it.
-        engine = sa.create_engine(url, pool_pre_ping=True, isolation_level="READ COMMITTED")
+        engine = sa.create_engine(url, pool_pre_ping=True, max_overflow=-1, isolation_level="READ COMMITTED")
         sa.event.listen(engine, "connect", self._settle)
         return engine
 

@@ -36,13 +36,16 @@ class SqliteStorage(DatabaseStorage):
     def __init__(self, url: sa.URL, patience: float = 60.0) -> None:
         if not url.database or url.database == ":memory:" or url.query or url.host:
             raise StorageError("a storage in a file is written sqlite:///file.db; for one in memory write memory://")
-        self._path = Path(url.database)
+        # Wherever a process goes later; and SQLite keeps its log beside the file itself, not beside a link to it.
+        self._path = Path(url.database).resolve()
         self._writer = threading.Lock()
         super().__init__(url, patience)
 
     def _engine(self, url: sa.URL) -> sa.Engine:
         # BEGIN is said below, not by the driver.
-        engine = sa.create_engine("sqlite://", creator=self._connect, poolclass=sa.pool.QueuePool, paramstyle="named")
+        engine = sa.create_engine(
+            "sqlite://", creator=self._connect, poolclass=sa.pool.QueuePool, max_overflow=-1, paramstyle="named"
+        )
         sa.event.listen(engine, "begin", _begin)
         return engine
 
