@@ -59,12 +59,25 @@ class SqliteStorage(DatabaseStorage):
             check_same_thread=False,
         )
         try:
-            for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            self._switch_to_log(connection)
+            for setting in ("synchronous=FULL", "foreign_keys=ON"):
                 connection.execute(f"PRAGMA {setting}")
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _switch_to_log(self, connection: sqlite3.Connection) -> None:
+        """Where several open a new file at once, SQLite has all but one fail here without waiting."""
+        end = time.monotonic() + self.patience
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode=WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if not error.sqlite_errorname.startswith("SQLITE_BUSY") or time.monotonic() > end:
+                    raise
+                time.sleep(0.01)
 
     def _check_length(self) -> None:
         """Refuse a file that was cut off: SQLite would go on with it until it needs a page that is gone.
