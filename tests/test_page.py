@@ -10,16 +10,13 @@ from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import pytest
+from playing import played, under
+from playwright import sync_api
+from services import Process, in_thread
 
-pytest.importorskip("fastapi")
-sync_api = pytest.importorskip("playwright.sync_api")
-
-from playing import played, under  # noqa: E402
-from services import Process, in_thread  # noqa: E402
-
-from aftereffect import open_storage  # noqa: E402
-from aftereffect.service.app import PAGE  # noqa: E402
-from aftereffect.service.tokens import create_token  # noqa: E402
+from aftereffect import open_storage
+from aftereffect.service.app import PAGE
+from aftereffect.service.tokens import create_token
 
 expect = sync_api.expect
 expect.set_options(timeout=20_000)

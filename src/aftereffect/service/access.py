@@ -8,7 +8,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from aftereffect.service.addresses import LOCAL_NAMES
 from aftereffect.service.desk import Desk
-from aftereffect.service.problems import Refusal
+from aftereffect.service.problems import RefusalError
 from aftereffect.service.tokens import SCOPES, Scope, scope_of
 
 _bearer = HTTPBearer(auto_error=False, description="A token of `aftereffect token create`.")
@@ -27,13 +27,13 @@ def allowed(scope: Scope) -> Callable[[Request, HTTPAuthorizationCredentials | N
         known = desk.storage.tokens()
         if not known and request.app.state.local:
             if request.url.hostname not in LOCAL_NAMES:
-                raise Refusal(403, "without tokens this service is for this machine alone: call it 127.0.0.1 or localhost")
+                raise RefusalError(403, "without tokens this service is for this machine alone: call it 127.0.0.1 or localhost")
             return desk
         opened = scope_of(credentials.credentials, known) if credentials else None
         if opened is None:
-            raise Refusal(401, "this needs a token that is valid: Authorization: Bearer ...")
+            raise RefusalError(401, "this needs a token that is valid: Authorization: Bearer ...")
         if SCOPES.index(opened) < SCOPES.index(scope):
-            raise Refusal(403, f"this needs the scope {scope}, and the token has {opened}")
+            raise RefusalError(403, f"this needs the scope {scope}, and the token has {opened}")
         return desk
 
     return check

@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aftereffect.service.metrics import Metrics
-from aftereffect.service.problems import Refusal, problem
+from aftereffect.service.problems import RefusalError, problem
 
 LARGEST_BODY = 1 << 20
 BODY_SECONDS = 10.0
@@ -48,7 +48,7 @@ class Guard:
             try:
                 self._check(scope)
                 await self._app(scope, await _received(scope, receive), noting)
-            except Refusal as refusal:
+            except RefusalError as refusal:
                 await problem(refusal.status, refusal.message, refusal.field)(scope, receive, noting)
         finally:
             self._note(scope, note, time.perf_counter() - start)
@@ -61,14 +61,14 @@ class Guard:
         origin = headers.get("origin")
         foreign = origin is not None and urlsplit(origin).netloc != host
         if foreign or headers.get("sec-fetch-site") in ("cross-site", "same-site"):
-            raise Refusal(403, "pages of other origins may change nothing here")
+            raise RefusalError(403, "pages of other origins may change nothing here")
         length = headers.get("content-length", "0")
         if length.isdigit() and int(length) > LARGEST_BODY:
-            raise Refusal(413, f"a body may have {LARGEST_BODY:,} bytes at most, got {int(length):,}")
+            raise RefusalError(413, f"a body may have {LARGEST_BODY:,} bytes at most, got {int(length):,}")
         has_body = length != "0" or "transfer-encoding" in headers
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if (has_body or kind) and kind != "application/json":
-            raise Refusal(415, f"the content type must be application/json, got {kind or 'none'}")
+            raise RefusalError(415, f"the content type must be application/json, got {kind or 'none'}")
 
     def _note(self, scope: Scope, note: Note, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "other")
@@ -88,13 +88,13 @@ async def _received(scope: Scope, receive: Receive) -> Receive:
             while more:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise Refusal(400, "the request ended before its body did")
+                    raise RefusalError(400, "the request ended before its body did")
                 parts.append(message.get("body", b""))
                 more = message.get("more_body", False)
                 if sum(map(len, parts)) > LARGEST_BODY:
-                    raise Refusal(413, f"a body may have {LARGEST_BODY:,} bytes at most")
+                    raise RefusalError(413, f"a body may have {LARGEST_BODY:,} bytes at most")
     except TimeoutError:
-        raise Refusal(408, f"the body did not come within {BODY_SECONDS:g} seconds") from None
+        raise RefusalError(408, f"the body did not come within {BODY_SECONDS:g} seconds") from None
     return _at_once(b"".join(parts), receive)
 
 

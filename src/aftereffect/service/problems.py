@@ -32,7 +32,7 @@ STATUS: dict[type[AftereffectError], int] = {
 }
 
 
-class Refusal(Exception):  # noqa: N818
+class RefusalError(Exception):
     """A request that is refused before it comes to anything."""
 
     def __init__(self, status: int, message: str, field: str | None = None) -> None:
@@ -49,8 +49,8 @@ def problem(status: int, message: str, field: str | None = None, **further: Any)
 def answer_errors(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
     """Have an app with these routes answer all errors in this form."""
 
-    @app.exception_handler(Refusal)
-    def refused(request: Request, error: Refusal) -> JSONResponse:
+    @app.exception_handler(RefusalError)
+    def refused(request: Request, error: RefusalError) -> JSONResponse:
         return problem(error.status, error.message, error.field)
 
     @app.exception_handler(AftereffectError)
