@@ -761,3 +761,8 @@ def test_an_arm_without_weight_is_never_drawn():
 def test_a_batch_longer_than_the_horizon_is_cut_to_it():
     runs = ae.simulate(ae.MiniBatch(size=2_000), ae.StochasticBandit([0.1, 0.9]), 1_000, 50, seed=1)[0]
     assert 0 < runs.pulls[:, 1].sum() < 50_000
+
+
+def test_rounds_that_grow_beyond_all_numbers():
+    assert ae.ArsExp3(beta=60).rounds(10**6) == 1
+    assert ae.ArsExp3(beta=100).params(3, 10**6).tolist()[3] == 1

@@ -266,6 +266,53 @@ def test_another_client_that_holds_a_row_for_too_long(postgres):
         assert experiment.ask().number == 0
 
 
+def test_a_log_that_became_shorter_under_a_running_client(whole):
+    """A back-up was restored, say: the client goes on with what is there, and leaves no gap."""
+    copy = whole.read_bytes()
+    experiment = ae.Experiment.open("banner", storage=url(whole))
+    for _ in range(10):
+        experiment.tell(experiment.ask().number, 1)
+    assert experiment.status().slots == 70
+    experiment.storage.close()
+    whole.write_bytes(copy)
+    assert experiment.ask().number == 60
+    assert experiment.verify().whole
+
+
+def test_decisions_and_outcomes_that_are_gone(whole):
+    experiment = ae.Experiment.open("banner", storage=url(whole))
+    with sqlite3.connect(whole) as connection:
+        connection.execute("DELETE FROM aftereffect_events WHERE slot = 3")
+        connection.execute("DELETE FROM aftereffect_events WHERE slot = 5 AND kind = 'outcome'")
+    connection.close()
+    for call in (
+        lambda: experiment.ask(3),
+        lambda: experiment.tell(3, 1),
+        lambda: experiment.tell(5, 0),
+        lambda: experiment.history(after=1, limit=3),
+    ):
+        with pytest.raises(ae.CorruptionError, match=r"gone|is not what was recorded"):
+            call()
+
+
+def test_exporting_a_damaged_experiment_says_so(whole, tmp_path):
+    with sqlite3.connect(whole) as connection:
+        connection.execute("UPDATE aftereffect_events SET value = 4.5 WHERE seq = 6")
+    connection.close()
+    experiment = ae.Experiment.open("banner", storage=url(whole))
+    with pytest.raises(ae.CorruptionError, match="experiment 'banner' is damaged"):
+        experiment.export(tmp_path / "x.csv")
+    assert not (tmp_path / "x.csv").exists()
+
+
+def test_verify_goes_on_beyond_a_damaged_snapshot(whole):
+    with sqlite3.connect(whole) as connection:
+        connection.execute("UPDATE aftereffect_experiments SET snapshot = '{}'")
+    connection.close()
+    checked = ae.Experiment.open("banner", storage=url(whole), check=False).verify()
+    assert (checked.events, checked.slots, checked.problems) == (120, 60, ("its snapshot is not what was recorded",))
+
+
 def test_a_damaged_experiment_is_named_and_not_written_to(whole):
     with sqlite3.connect(whole) as connection:
         connection.execute("UPDATE aftereffect_events SET value = 4.5 WHERE seq = (SELECT max(seq) FROM aftereffect_events)")
@@ -552,6 +599,21 @@ def test_another_process_that_holds_the_lock_for_too_long(whole):
         connection.execute("ROLLBACK")
     connection.close()
     assert experiment.ask().number == 60
+
+
+def test_places_that_cannot_be_files(tmp_path):
+    with pytest.raises(ae.StorageError, match="it cannot be opened: "):
+        ae.Experiment.create("banner", **SETTINGS, storage=url(tmp_path))
+    odd = tmp_path / "what? # 100% ü.db"
+    ae.Experiment.create("banner", **SETTINGS, storage=url(odd)).ask()
+    assert odd.exists()
+    assert ae.Experiment.open("banner", storage=url(odd)).status().slots == 1
+
+
+@pytest.mark.parametrize("patience", [-1, float("nan"), float("inf"), 1e12, "long"])
+def test_patience_that_cannot_be(patience):
+    with pytest.raises(ae.ParameterError, match="patience must be a number from 0 to 86400, got "):
+        ae.open_storage("memory://", patience=patience)
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,22 @@ def test_a_slot_beyond_the_next_is_not_decided(banner):
     refused(banner, ae.ConflictError, "slot 2 cannot be decided yet: the next one is 1", lambda: banner.ask(2))
 
 
+@pytest.mark.parametrize("slot", [2**40, 2**63, 10**30])
+def test_a_slot_far_beyond(connect, slot):
+    for experiment in (created(storage=connect()), created(storage=connect())):
+        with pytest.raises(ae.ConflictError, match=f"slot {slot} cannot be decided yet: the next one is 0"):
+            experiment.ask(slot)
+        with pytest.raises(ae.ConflictError, match=f"slot {slot} was never asked for"):
+            experiment.tell(slot, 1)
+        assert experiment.history(after=slot) == []
+
+
+def test_plans_beyond_all_numbers(connect):
+    experiment = created(policy="generalized-odaaf(d=1e30)", horizon=100, storage=connect())
+    assert experiment.ask().until == 99
+    assert experiment.verify().whole
+
+
 @pytest.mark.parametrize(
     ("slot", "message"),
     [
@@ -183,6 +199,47 @@ def test_many_at_once_are_all_recorded_or_none(third_round):
     assert [answer.change for answer in answers] == ["recorded"] * 4
     assert third_round.status().rounds == 4
     assert third_round.tell_many([]) == []
+
+
+def test_outcomes_may_come_from_something_that_looks_at_the_experiment():
+    """Exp3 draws when it looks ahead; nothing of that may get into what is recorded."""
+    experiment = created(policy="exp3", horizon=1_000, seed=1)
+    experiment.ask()
+
+    def slowly():
+        yield 0, 5
+        experiment.status()
+
+    experiment.tell_many(slowly())
+    assert experiment.verify().whole
+
+
+def test_an_interrupt_while_looking_ahead_leaves_nothing_behind(monkeypatch):
+    experiment = created(policy="exp3", horizon=1_000, seed=1)
+    for slot in range(5):
+        experiment.ask()
+        experiment.tell(slot, slot)
+    with experiment._reading() as (_, ledger):
+        decide = ledger.kernels.decide
+
+    def interrupted(*given):
+        decide(*given)
+        raise KeyboardInterrupt
+
+    ledger.kernels = ledger.kernels._replace(decide=interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        experiment.status()
+    for slot in range(5, 20):
+        experiment.ask()
+        experiment.tell(slot, slot)
+    checked = experiment.verify()
+    assert checked.whole
+    assert checked.difference is None
+
+
+def test_none_is_no_total(third_round):
+    message = "the total of slot 3 must be a number, got None: what will never be known is missing"
+    refused(third_round, ae.ParameterError, message, lambda: third_round.tell(3, None))
 
 
 # 3. late, unordered, missing
@@ -447,8 +504,16 @@ def test_created_again_with_other_settings_it_is_a_conflict(other, message):
         ({"arms": ["A", " B"]}, "an arm's name must be 1 to 100 printable characters, got ' B'"),
         ({"arms": ["A", 2]}, "an arm's name must be 1 to 100 printable characters, got 2"),
         ({"reward_range": (0,)}, "reward_range must be two numbers, the least and the most a play can bring, got 1"),
-        ({"reward_range": (5, 5)}, "the upper end of reward_range must be a number above 5, got 5"),
-        ({"reward_range": (0, float("inf"))}, "the upper end of reward_range must be a number above 0, got inf"),
+        ({"reward_range": (5, 5)}, "the upper end of reward_range must be a number above 5 and of at most 1e+100, got 5"),
+        (
+            {"reward_range": (0, float("inf"))},
+            "the upper end of reward_range must be a number above 0 and of at most 1e+100, got inf",
+        ),
+        (
+            {"reward_range": (-1e308, 1e308)},
+            "the lower end of reward_range must be a number from -1e+100 to 1e+100, got -1e+308",
+        ),
+        ({"reward_range": (0, 5e-324)}, "the ends of reward_range must be at least 1e-100 apart, got 0.0 and 5e-324"),
         ({"max_total": 0}, "max_total must be a number above 0, got 0"),
         ({"horizon": 2}, "horizon must be a whole number from 3 to 1,099,511,627,776, got 2"),
         ({"seed": -1}, "seed must be a whole number from 0 to 9,223,372,036,854,775,807, got -1"),
@@ -571,7 +636,7 @@ def test_long_logs_are_read_in_pieces(monkeypatch):
     status, history = experiment.status(), experiment.history()
     monkeypatch.setattr(reading, "_PIECE", 7)
     monkeypatch.setattr(pieces, "_PIECE", 3)
-    experiment.storage._shelf(1).snapshot = None
+    experiment.storage._shelf(1).moment = 80, None
     again = ae.Experiment.open("banner", storage=experiment.storage)
     assert again.status() == status
     assert again.history() == history
@@ -614,9 +679,10 @@ def test_a_snapshot_only_saves_time():
         experiment.tell(slot, slot % 7)
     status = experiment.status()
     shelf = storage._shelf(1)
-    strange = shelf.snapshot._replace(text=shelf.snapshot.text.replace('"told": ', '"told": 9'))
-    for snapshot in (shelf.snapshot, None, of_version(shelf.snapshot, "0.0.9"), of_version(strange, "0.0.9")):
-        shelf.snapshot = snapshot
+    count, kept = shelf.moment
+    strange = kept._replace(text=kept.text.replace('"told": ', '"told": 9'))
+    for snapshot in (kept, None, of_version(kept, "0.0.9"), of_version(strange, "0.0.9")):
+        shelf.moment = count, snapshot
         assert ae.Experiment.open("banner", storage=storage).status() == status
         assert experiment.verify().whole
 
@@ -642,7 +708,7 @@ def test_decisions_of_another_version_are_told_from_damage(monkeypatch):
         for slot in range(12):
             old.ask()
             old.tell(slot, slot)
-        storage._shelf(1).snapshot = None
+        storage._shelf(1).moment = 24, None
     experiment = ae.Experiment.open("banner", storage=storage)
     checked = experiment.verify()
     assert checked.whole

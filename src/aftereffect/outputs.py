@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from aftereffect.errors import OutputError
+from aftereffect.errors import AftereffectError, OutputError
 
 _DRAFT, _LOCK = ".draft-", ".lock"
 
@@ -92,7 +92,7 @@ def _told(path: Path) -> Iterator[None]:
     """Say which path it was when the system refuses."""
     try:
         yield
-    except OutputError:
+    except AftereffectError:
         raise
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from None

@@ -2,6 +2,7 @@
 
 import csv
 from pathlib import Path
+from typing import Any
 
 from aftereffect.errors import InputError
 
@@ -20,6 +21,9 @@ def outcomes_in(path: Path) -> list[tuple[int, float | None]]:
                 raise InputError(
                     f"{path} must begin with a line of names, slot and value among them; {' and '.join(absent)} not found"
                 )
+            doubled = [name for name in _COLUMNS if (rows.fieldnames or ()).count(name) > 1]
+            if doubled:
+                raise InputError(f"{path} has more than one column {doubled[0]}")
             return [_outcome(path, rows.line_num, row) for row in rows]
     except OSError as error:
         if isinstance(error, InputError):
@@ -29,14 +33,14 @@ def outcomes_in(path: Path) -> list[tuple[int, float | None]]:
         raise InputError(f"cannot read {path} as CSV: {error}") from None
 
 
-def _outcome(path: Path, line: int, row: dict[str, str | None]) -> tuple[int, float | None]:
-    slot, value = ((row[name] or "").strip() for name in _COLUMNS)
+def _outcome(path: Path, line: int, row: dict[Any, Any]) -> tuple[int, float | None]:
+    if None in row or None in row.values():  # a comma within a number, or a file that was cut off
+        raise InputError(f"{path}, line {line}: there must be as many cells as names in the first line")
+    slot, value = (row[name].strip() for name in _COLUMNS)
+    if not (slot.isascii() and slot.isdigit()):
+        raise InputError(f"{path}, line {line}: a slot must be a whole number, got {slot!r}")
     try:
-        number = int(slot)
-    except ValueError:
-        raise InputError(f"{path}, line {line}: a slot must be a whole number, got {slot!r}") from None
-    try:
-        return number, None if value.lower() in _MISSING else float(value)
+        return int(slot), None if value.lower() in _MISSING else float(value.replace("_", "?"))
     except ValueError:
         raise InputError(
             f"{path}, line {line}: a value must be a number, or empty where it is missing, got {value!r}"

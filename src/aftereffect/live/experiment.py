@@ -14,7 +14,7 @@ from aftereffect.live.history import SAVERS, SUFFIXES, Line, lines
 from aftereffect.live.ledger import Ledger
 from aftereffect.live.reading import caught_up, events_about, opened, settings_of
 from aftereffect.live.rules import Outcome, Slot, checked_key, decide, decided, decided_for, finish, tell
-from aftereffect.live.settings import Settings, checked_name
+from aftereffect.live.settings import MOST_LIVE_SLOTS, Settings, checked_name
 from aftereffect.live.snapshot import taken
 from aftereffect.live.status import Status, status_of
 from aftereffect.live.storage import DEFAULT_STORAGE, Log, Record, Storage, View, open_storage
@@ -176,7 +176,7 @@ class Experiment:
             return None if number is None else decided(view, self._record, self.settings, number)
 
         ledger = self._ledger
-        if number is not None and (ledger is None or number < ledger.next_slot):
+        if number is not None and number < (MOST_LIVE_SLOTS if ledger is None else ledger.next_slot):
             with self.viewing() as view:  # who only looks keeps nobody waiting; a key is mostly new
                 answer = known(view)
             if answer is not None:
@@ -186,6 +186,8 @@ class Experiment:
                 answer = known(log)
                 if answer is not None:
                     return answer, False
+                if number is not None:
+                    raise CorruptionError(f"slot {number} was decided, and its decision is gone")
             return decide(log, ledger, number, asked), True
 
     def tell(self, slot: int, value: float, *, revise: bool = False) -> Outcome:
@@ -207,6 +209,8 @@ class Experiment:
         ParameterError
             If the slot or the value cannot be; nothing is recorded.
         """
+        if value is None:
+            raise ParameterError(f"the total of slot {slot} must be a number, got None: what will never be known is missing")
         return self.tell_many([(slot, value)], revise=revise)[0]
 
     def missing(self, slot: int, *, revise: bool = False) -> Outcome:
@@ -215,9 +219,10 @@ class Experiment:
 
     def tell_many(self, outcomes: Iterable[tuple[int, float | None]], *, revise: bool = False) -> list[Outcome]:
         """Record many at once, all or nothing: pairs of a slot and its total, or None where it is missing."""
+        pairs = list(outcomes)  # now: where they come from may take its time, or ask this very experiment
         with self._writing() as (log, ledger):
             closed_before = ledger.rounds
-            answers = [tell(log, ledger, self._record, slot, value, revise=revise) for slot, value in outcomes]
+            answers = [tell(log, ledger, self._record, slot, value, revise=revise) for slot, value in pairs]
             if ledger.rounds > closed_before:
                 log.save(taken(ledger))
             return answers
@@ -256,7 +261,11 @@ class Experiment:
 
     def _lines(self, view: View, first: int, stop: int) -> Iterator[Line]:
         for begin in range(first, stop, _PIECE):
-            yield from lines(self.settings, events_about(view, self._record, begin, min(begin + _PIECE, stop)))
+            end = min(begin + _PIECE, stop)
+            found = list(lines(self.settings, events_about(view, self._record, begin, end)))
+            if [line.slot for line in found] != list(range(begin, end)):
+                raise CorruptionError(f"of slots {begin} to {end - 1} some decisions are gone")
+            yield from found
 
     @contextmanager
     def viewing(self) -> Iterator[View]:
@@ -268,7 +277,11 @@ class Experiment:
     def _reading(self) -> Iterator[tuple[View, Ledger]]:
         """The log as it is now, and its fold."""
         with self._lock, self.viewing() as view:
-            yield view, self._current(view)
+            try:
+                yield view, self._current(view)
+            except BaseException:
+                self._ledger = None  # who looked ahead may have been interrupted half way
+                raise
 
     @contextmanager
     def _writing(self) -> Iterator[tuple[Log, Ledger]]:
@@ -287,11 +300,10 @@ class Experiment:
                 raise
 
     def _current(self, view: View) -> Ledger:
-        if self._ledger is None:
-            self._ledger = opened(self.settings, self._record, view)
-        else:
-            ledger, self._ledger = self._ledger, None  # an event that proves false leaves nothing behind
-            self._ledger = caught_up(ledger, view)
+        ledger, self._ledger = self._ledger, None  # an event that proves false leaves nothing behind
+        if ledger is not None:
+            ledger = caught_up(ledger, view)
+        self._ledger = opened(self.settings, self._record, view) if ledger is None else ledger
         return self._ledger
 
     @contextmanager

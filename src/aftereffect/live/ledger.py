@@ -110,8 +110,9 @@ class Ledger:
         """What the next slot will be. Where a round begins the policy decides; asked again, the answer is the same."""
         if self.round is None:
             arm, slots, window = self.again or self._decided()
-            until = min(self.next_slot + slots, self.settings.planned_slots) - 1
-            self.round = Round(self.rounds, arm, self.next_slot, until, window)
+            first = self.next_slot
+            until = min(first + slots, self.settings.planned_slots) - 1
+            self.round = Round(self.rounds, arm, first, until, min(window, until - first + 1))
         return Decision(self.next_slot, self.round.number, self.round.arm, self.round.until, self.round.window)
 
     def _decided(self) -> Plan:

@@ -34,12 +34,21 @@ def opened(settings: Settings, record: Record, view: View) -> Ledger:
         last = view.events(seq - 1, 1)
         if not (before and last and last[0].hash == ledger.place.hash and proves(last[0], before[0])):
             raise CorruptionError("its snapshot and its log do not belong together")
-    return caught_up(ledger, view)
+    return ledger.fold_all(events_after(view, seq))
 
 
-def caught_up(ledger: Ledger, view: View) -> Ledger:
-    """A ledger after all that others recorded since."""
-    return ledger.fold_all(events_after(view, ledger.place.seq))
+def caught_up(ledger: Ledger, view: View) -> Ledger | None:
+    """A ledger after all that others recorded since; None if it is not of this log.
+
+    A back-up may have been restored under a running client, or a standby taken over that had not heard of everything.
+    """
+    seq, known = ledger.place
+    events = events_after(view, max(seq - 1, 0))
+    if seq > 0:
+        last = next(events, None)
+        if last is None or last.hash != known:
+            return None
+    return ledger.fold_all(events)
 
 
 def events_after(view: View, seq: int) -> Iterator[Event]:

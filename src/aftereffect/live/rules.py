@@ -3,7 +3,7 @@
 from typing import Any, Literal, NamedTuple
 
 from aftereffect.checks import real, shown, whole
-from aftereffect.errors import ConflictError, ParameterError, about
+from aftereffect.errors import ConflictError, CorruptionError, ParameterError, about
 from aftereffect.live.events import Event
 from aftereffect.live.ledger import Ledger, Round
 from aftereffect.live.reading import event_keyed, events_about
@@ -78,12 +78,12 @@ def tell(log: Log, ledger: Ledger, record: Record, slot: object, value: object, 
         total = None if value is None else believable(ledger.settings, number, value)
     counting = ledger.round if ledger.round and number >= ledger.round.first else None
     known = _outcomes(log, record, number, counting)
-    if known:
-        if known[-1].value == total:
-            return Outcome(number, total, "unchanged", _counts(known[-1]))
-        _check_revision(known[-1], total, revise=revise, open_round=counting is not None)
+    if known and known[-1].value == total:
+        return Outcome(number, total, "unchanged", _counts(known[-1]))
     if ledger.closed:
         raise ConflictError(f"experiment {ledger.settings.name!r} is closed: nothing more is recorded")
+    if known:
+        _check_revision(known[-1], total, revise=revise, open_round=counting is not None)
     event = ledger.place.next(
         "outcome", number, revision=len(known), round=None if counting is None else counting.number, value=total
     )
@@ -134,7 +134,12 @@ def _outcomes(log: Log, record: Record, slot: int, counting: Round | None) -> li
     """What was told of a slot so far; of the open round the ledger knows where that is nothing."""
     if counting and slot not in counting.told:
         return []
-    return [event for event in events_about(log, record, slot, slot + 1) if event.kind == "outcome"]
+    events = events_about(log, record, slot, slot + 1)
+    planned = any(event.kind == "decision" and slot <= (event.until or 0) for event in events)
+    outcomes = [event for event in events if event.kind == "outcome"]
+    if not events or (planned and not outcomes):
+        raise CorruptionError(f"slot {slot} is of a round that has closed, and what was recorded about it is gone")
+    return outcomes
 
 
 def _check_revision(known: Event, total: float | None, *, revise: bool, open_round: bool) -> None:

@@ -19,6 +19,8 @@ from aftereffect.spec import as_spec, parse
 MOST_LIVE_SLOTS = 2**40
 MOST_ARMS = 10_000
 LONGEST_NAME = 100
+#: Of what totals may be, so that their sums are numbers.
+_LARGEST = 1e100
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 #: Nobody knows the delays of the world.
@@ -119,8 +121,11 @@ def _range(reward_range: object) -> tuple[float, float]:
     ends = sequence("reward_range", reward_range)
     if len(ends) != 2:
         raise ParameterError(f"reward_range must be two numbers, the least and the most a play can bring, got {len(ends)}")
-    low = real("the lower end of reward_range", ends[0])
-    return low, real("the upper end of reward_range", ends[1], above=low)
+    low = real("the lower end of reward_range", ends[0], at_least=-_LARGEST, at_most=_LARGEST)
+    high = real("the upper end of reward_range", ends[1], above=low, at_most=_LARGEST)
+    if high - low < 1 / _LARGEST:
+        raise ParameterError(f"the ends of reward_range must be at least {1 / _LARGEST:g} apart, got {low!r} and {high!r}")
+    return low, high
 
 
 def _horizon(slots: object, arms: int) -> int:

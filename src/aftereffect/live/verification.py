@@ -56,9 +56,12 @@ def verified(storage: Storage, record: Record, settings: Settings, view: View) -
     """Check everything there is of an experiment."""
     problems = storage.examine()
     ledger = Ledger(settings, start_of(record))
+    snapshot, seq = view.snapshot(), 0
     try:
-        snapshot = view.snapshot()
         seq = _place(snapshot)
+    except CorruptionError as error:
+        problems.append(str(error))
+    try:
         for event in events_after(view, 0):
             ledger.fold(event)
             if event.seq == seq and ledger.difference is None:

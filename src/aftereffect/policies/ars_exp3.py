@@ -85,6 +85,8 @@ class ArsExp3(Policy):
         while True:
             # All rounds of the next length at once: there are many of them where rounds grow slowly.
             length = growth(last + 1)
+            if played + length > slots:
+                return last
             upto = max(last + 1, math.floor(length ** (1 / self.beta)))
             while growth(upto) > length:
                 upto -= 1

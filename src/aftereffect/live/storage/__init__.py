@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from aftereffect.checks import real
 from aftereffect.errors import ParameterError
 from aftereffect.extras import imported, require
 from aftereffect.live.storage.base import Log, Outline, Record, Storage, TokenRecord, View
@@ -10,6 +11,7 @@ from aftereffect.live.storage.memory import MemoryStorage
 from aftereffect.spec import nearest
 
 DEFAULT_STORAGE = "sqlite:///aftereffect.db"
+_LONGEST_PATIENCE = 86_400.0
 
 
 def _read(url: str) -> Any:
@@ -21,7 +23,7 @@ def _read(url: str) -> Any:
 
 
 def _sqlite(url: str, patience: float) -> Storage:
-    read = _read(url)
+    read = _read(url.replace("?", "%3F"))  # there is nothing to ask a file for: it belongs to its name
     from aftereffect.live.storage.sqlite import SqliteStorage
 
     return SqliteStorage(read, patience)
@@ -54,6 +56,7 @@ def open_storage(url: str, *, patience: float = 60.0) -> Storage:
     patience
         Seconds to wait for others who write.
     """
+    real("patience", patience, at_least=0, at_most=_LONGEST_PATIENCE)
     scheme, mark, _ = url.partition("://") if isinstance(url, str) else ("", "", "")
     if not mark or scheme not in STORAGES:
         # The URL itself is not shown: there may be a password in it.

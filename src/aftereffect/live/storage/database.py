@@ -4,7 +4,6 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache
 from typing import Any, cast
 
 import sqlalchemy as sa
@@ -206,7 +205,10 @@ class DatabaseLog(Log):
         self._experiment = experiment
 
     def snapshot(self) -> Snapshot | None:
-        text, digest = self._rows(_SNAPSHOT)[0]
+        found = self._rows(_SNAPSHOT)
+        if not found:
+            raise CorruptionError("the experiment is gone")
+        text, digest = found[0]
         return None if text is None and digest is None else Snapshot(text, digest)
 
     def events(self, after: int, limit: int) -> Sequence[Event]:
@@ -245,11 +247,18 @@ def run(connection: sa.Connection, statement: sa.Executable, given: Mapping[str,
     return cursor
 
 
-@cache
+#: By statement and kind of database; each storage has a dialect of its own, and all of a kind write alike.
+_texts: dict[tuple[sa.Executable, str], tuple[str, dict[str, object]]] = {}
+
+
 def _written(statement: sa.Executable, dialect: sa.Dialect) -> tuple[str, dict[str, object]]:
     """A statement as a database takes it, and those of its parameters that are always the same."""
-    compiled = cast(sa.ClauseElement, statement).compile(dialect=dialect)
-    return str(compiled), {name: value for name, value in compiled.params.items() if value is not None}
+    known = _texts.get((statement, dialect.name))
+    if known is None:
+        compiled = cast(sa.ClauseElement, statement).compile(dialect=dialect)
+        fixed = {name: value for name, value in compiled.params.items() if value is not None}
+        known = _texts[statement, dialect.name] = str(compiled), fixed
+    return known
 
 
 #: Connections of the process that this one was forked from; closing them here would disturb it.

@@ -19,7 +19,8 @@ class Shelf:
     events: list[Event] = field(default_factory=list)
     about: dict[int, list[Event]] = field(default_factory=dict)
     keyed: dict[str, Event] = field(default_factory=dict)
-    snapshot: Snapshot | None = None
+    #: How many events there are to be seen, and the snapshot: changed at once, when a transaction ends.
+    moment: tuple[int, Snapshot | None] = (0, None)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, event: Event) -> None:
@@ -103,8 +104,7 @@ class MemoryLog(Log):
 
     def __init__(self, shelf: Shelf) -> None:
         self._shelf = shelf
-        self._snapshot = shelf.snapshot
-        self._last = len(shelf.events)
+        self._last, self._snapshot = shelf.moment
         self._new = Shelf(shelf.record)
 
     def snapshot(self) -> Snapshot | None:
@@ -150,4 +150,4 @@ class MemoryLog(Log):
         """Make what was appended and saved visible."""
         for event in self._new.events:
             self._shelf.add(event)
-        self._shelf.snapshot = self._snapshot
+        self._shelf.moment = len(self._shelf.events), self._snapshot

@@ -39,7 +39,7 @@ class PostgresqlStorage(DatabaseStorage):
 
     def _settle(self, connection: sa.engine.interfaces.DBAPIConnection, _: object) -> None:
         cursor = connection.cursor()
-        cursor.execute(f"SET lock_timeout = {round(self.patience * 1000)}")
+        cursor.execute(f"SET lock_timeout = {max(1, round(self.patience * 1000))}")
         # An acknowledged outcome must be on the disk, whatever the server's default.
         cursor.execute(
             "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"

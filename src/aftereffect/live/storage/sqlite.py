@@ -34,7 +34,7 @@ class SqliteStorage(DatabaseStorage):
     """``sqlite:///file.db``: a write-ahead log, synced at every commit."""
 
     def __init__(self, url: sa.URL, patience: float = 60.0) -> None:
-        if not url.database or url.database == ":memory:" or url.query or url.host:
+        if not url.database or url.database == ":memory:" or url.query or url.host or url.username:
             raise StorageError("a storage in a file is written sqlite:///file.db; for one in memory write memory://")
         # Wherever a process goes later; and SQLite keeps its log beside the file itself, not beside a link to it.
         self._path = Path(url.database).resolve()
@@ -85,14 +85,17 @@ class SqliteStorage(DatabaseStorage):
         Its header says how many pages there are; while a write-ahead log lies beside it some may still be in there. Who takes a
         log in just now is given a moment.
         """
-        for moment in (0.0, 0.2):
-            time.sleep(moment)
-            if not self._exists() or self._path.with_name(f"{self._path.name}-wal").exists():
-                return
-            with self._path.open("rb") as file:
-                header = file.read(_HEADER)
-            if not header.startswith(_MAGIC) or _pages(header) <= self._path.stat().st_size:
-                return
+        try:
+            for moment in (0.0, 0.2):
+                time.sleep(moment)
+                if not self._exists() or self._path.with_name(f"{self._path.name}-wal").exists():
+                    return
+                with self._path.open("rb") as file:
+                    header = file.read(_HEADER)
+                if not header.startswith(_MAGIC) or _pages(header) <= self._path.stat().st_size:
+                    return
+        except (OSError, ValueError) as error:
+            raise StorageError(f"it cannot be opened: {getattr(error, 'strerror', None) or error}") from None
         raise CorruptionError("the file is damaged, its end is missing: restore a backup")
 
     def _exists(self) -> bool:
