@@ -24,6 +24,9 @@ StorageUrl: TypeAlias = Annotated[
     ),
 ]
 
+Name: TypeAlias = Annotated[str, Parameter(help="The experiment.")]
+Printed: TypeAlias = Annotated[Format, Parameter(help="How the answer is printed; of a status, csv has the arms alone.")]
+
 
 @contextmanager
 def _opened(name: str, storage: str, *, check: bool = True) -> Iterator[Experiment]:
@@ -43,7 +46,7 @@ def create(
     horizon: Number | None = None,
     seed: Number | None = None,
     storage: StorageUrl = DEFAULT_STORAGE,
-    format: Format = "table",
+    format: Printed = "table",
 ) -> None:
     """Begin a live experiment; with the same settings again, nothing changes.
 
@@ -63,8 +66,6 @@ def create(
         How many slots it will last, for policies that plan ahead.
     seed
         Of what a randomised policy draws; drawn if not given.
-    format
-        How its status is printed.
     """
     with open_storage(storage) as place:
         experiment = Experiment.create(
@@ -81,17 +82,13 @@ def create(
     STATUS[format](answer)
 
 
-def ask(name: str, /, *, slot: Number | None = None, storage: StorageUrl = DEFAULT_STORAGE, format: Format = "table") -> None:
+def ask(name: Name, /, *, slot: Number | None = None, storage: StorageUrl = DEFAULT_STORAGE, format: Printed = "table") -> None:
     """Decide the next slot and print its arm.
 
     Parameters
     ----------
-    name
-        The experiment.
     slot
         The number of the slot, which may be decided already: asked again, the answer is the same.
-    format
-        How it is printed; "table" is a sentence.
     """
     with _opened(name, storage) as experiment:
         answer = experiment.ask(slot)
@@ -99,7 +96,7 @@ def ask(name: str, /, *, slot: Number | None = None, storage: StorageUrl = DEFAU
 
 
 def tell(
-    name: str,
+    name: Name,
     slot: Number | None = None,
     value: Number | None = None,
     /,
@@ -107,14 +104,12 @@ def tell(
     revise: Annotated[bool, Parameter(negative=())] = False,
     csv: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     storage: StorageUrl = DEFAULT_STORAGE,
-    format: Format = "table",
+    format: Printed = "table",
 ) -> None:
     """Record the total of a slot, or of all slots in a file.
 
     Parameters
     ----------
-    name
-        The experiment.
     slot
         The number of the slot.
     value
@@ -124,8 +119,6 @@ def tell(
     csv
         A file with the columns slot and value, in any order and with others beside them; a slot without a value is missing. All
         are recorded, or none.
-    format
-        How what was done is printed.
     """
     outcomes: list[tuple[int, float | None]]
     if csv is None and slot is not None and value is not None:
@@ -140,62 +133,46 @@ def tell(
 
 
 def missing(
-    name: str,
+    name: Name,
     slot: Number,
     /,
     *,
     revise: Annotated[bool, Parameter(negative=())] = False,
     storage: StorageUrl = DEFAULT_STORAGE,
-    format: Format = "table",
+    format: Printed = "table",
 ) -> None:
     """Record that the total of a slot will never be known.
 
     Parameters
     ----------
-    name
-        The experiment.
     slot
         The number of the slot.
     revise
         Replace what was told before, while the slot's round is open.
-    format
-        How what was done is printed.
     """
     with _opened(name, storage) as experiment:
         answer = [experiment.missing(slot, revise=revise)]
     OUTCOMES[format](answer)
 
 
-def status(name: str, /, *, storage: StorageUrl = DEFAULT_STORAGE, format: Format = "table") -> None:
-    """Print how an experiment stands, arm by arm, and what comes next.
-
-    Parameters
-    ----------
-    name
-        The experiment.
-    format
-        How it is printed; csv has the arms alone.
-    """
+def status(name: Name, /, *, storage: StorageUrl = DEFAULT_STORAGE, format: Printed = "table") -> None:
+    """Print how an experiment stands, arm by arm, and what comes next."""
     with _opened(name, storage) as experiment:
         answer = experiment.status()
     STATUS[format](answer)
 
 
 def history(
-    name: str, /, *, last: Number = 20, after: Number = -1, storage: StorageUrl = DEFAULT_STORAGE, format: Format = "table"
+    name: Name, /, *, last: Number = 20, after: Number = -1, storage: StorageUrl = DEFAULT_STORAGE, format: Printed = "table"
 ) -> None:
     """Print what happened, slot by slot.
 
     Parameters
     ----------
-    name
-        The experiment.
     last
         At most so many slots, the latest.
     after
         Only slots after this one.
-    format
-        How it is printed.
     """
     most = whole("last", last)
     with _opened(name, storage) as experiment:
@@ -203,13 +180,11 @@ def history(
     LINES[format](answer)
 
 
-def export(name: str, /, *, out: Path, storage: StorageUrl = DEFAULT_STORAGE) -> None:
+def export(name: Name, /, *, out: Path, storage: StorageUrl = DEFAULT_STORAGE) -> None:
     """Write the whole history of an experiment into a file.
 
     Parameters
     ----------
-    name
-        The experiment.
     out
         A .csv or .parquet file (this one needs the extra "data").
     """
@@ -218,16 +193,8 @@ def export(name: str, /, *, out: Path, storage: StorageUrl = DEFAULT_STORAGE) ->
     print(out)
 
 
-def verify(name: str, /, *, storage: StorageUrl = DEFAULT_STORAGE, format: Format = "table") -> None:
-    """Check every event of an experiment and derive every decision again; exit status 2 if something is damaged.
-
-    Parameters
-    ----------
-    name
-        The experiment.
-    format
-        How what was found is printed.
-    """
+def verify(name: Name, /, *, storage: StorageUrl = DEFAULT_STORAGE, format: Printed = "table") -> None:
+    """Check every event of an experiment and derive every decision again; exit status 2 if something is damaged."""
     with _opened(name, storage, check=False) as experiment:
         found = experiment.verify()
     VERIFICATION[format](found)
@@ -235,16 +202,8 @@ def verify(name: str, /, *, storage: StorageUrl = DEFAULT_STORAGE, format: Forma
         raise CorruptionError(f"experiment {name!r} is damaged: restore a backup")
 
 
-def close(name: str, /, *, storage: StorageUrl = DEFAULT_STORAGE, format: Format = "table") -> None:
-    """End an experiment and print its final table.
-
-    Parameters
-    ----------
-    name
-        The experiment.
-    format
-        How it is printed.
-    """
+def close(name: Name, /, *, storage: StorageUrl = DEFAULT_STORAGE, format: Printed = "table") -> None:
+    """End an experiment and print its final table."""
     with _opened(name, storage) as experiment:
         answer = experiment.close()
     STATUS[format](answer)
