@@ -31,7 +31,7 @@ def build(storage: Storage, slots: int, player: Player) -> Ledger:
         with storage.writing(record.id) as log:
             piece_ends = ledger.next_slot + PIECE
             while ledger.next_slot < piece_ends and not _there(ledger, slots):
-                slot, closed = decide(log, ledger, None), ledger.rounds
+                slot, closed = decide(log, ledger, None, None), ledger.rounds
                 tell(log, ledger, record, slot.number, player.total(slot.arm), revise=False)
                 if ledger.rounds > closed:
                     log.save(taken(ledger))
