@@ -27,6 +27,10 @@ StorageUrl: TypeAlias = Annotated[
 Name: TypeAlias = Annotated[str, Parameter(help="The experiment.")]
 Printed: TypeAlias = Annotated[Format, Parameter(help="How the answer is printed; of a status, csv has the arms alone.")]
 
+Revise: TypeAlias = Annotated[
+    bool, Parameter(negative=(), help="Replace what was told before, while the slot's round is open.")
+]
+
 
 @contextmanager
 def _opened(name: str, storage: str, *, check: bool = True) -> Iterator[Experiment]:
@@ -101,7 +105,7 @@ def tell(
     value: Number | None = None,
     /,
     *,
-    revise: Annotated[bool, Parameter(negative=())] = False,
+    revise: Revise = False,
     csv: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     storage: StorageUrl = DEFAULT_STORAGE,
     format: Printed = "table",
@@ -114,8 +118,6 @@ def tell(
         The number of the slot.
     value
         All that was seen in it.
-    revise
-        Replace what was told before, while the slot's round is open.
     csv
         A file with the columns slot and value, in any order and with others beside them; a slot without a value is missing. All
         are recorded, or none.
@@ -137,7 +139,7 @@ def missing(
     slot: Number,
     /,
     *,
-    revise: Annotated[bool, Parameter(negative=())] = False,
+    revise: Revise = False,
     storage: StorageUrl = DEFAULT_STORAGE,
     format: Printed = "table",
 ) -> None:
@@ -147,8 +149,6 @@ def missing(
     ----------
     slot
         The number of the slot.
-    revise
-        Replace what was told before, while the slot's round is open.
     """
     with _opened(name, storage) as experiment:
         answer = [experiment.missing(slot, revise=revise)]
