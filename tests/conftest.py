@@ -4,6 +4,7 @@ import os
 
 import postgres as postgres_server
 import pytest
+from databases import played
 
 from aftereffect import open_storage
 from aftereffect.simulation import compiled
@@ -57,3 +58,33 @@ def connect(request, tmp_path):
     yield connected
     for storage in opened:
         storage.close()
+
+
+@pytest.fixture
+def whole(tmp_path):
+    """A database with an experiment that was played for a while."""
+    return played(tmp_path / "whole.db")
+
+
+@pytest.fixture
+def storage(tmp_path):
+    """Where a service keeps its experiments."""
+    return f"sqlite:///{tmp_path}/live.db"
+
+
+@pytest.fixture
+def service(storage):
+    """The address of a service on it."""
+    from services import in_thread  # here: tests of other things need not load it
+
+    with in_thread(storage) as address:
+        yield address
+
+
+@pytest.fixture
+def tokens(storage):
+    """One of each scope."""
+    from aftereffect.service.tokens import create_token
+
+    with open_storage(storage) as place:
+        return {scope: create_token(place, scope)[0] for scope in ("read", "write", "admin")}

@@ -11,6 +11,7 @@ import threading
 import time
 from urllib.parse import urlsplit
 
+import aftereffect as ae
 from aftereffect.service.run import address_of, server_for
 
 EXPERIMENT = {"name": "banner", "arms": ["A", "B", "C"], "policy": "ars-ucb", "reward_range": [0, 200], "seed": 1}
@@ -96,3 +97,9 @@ class Lines(logging.Handler):
 
     def emit(self, record):
         self.lines.append(self.format(record))
+
+
+def log_of(storage):
+    """The events of the first experiment there."""
+    with ae.open_storage(storage) as place, place.reading(1) as view:
+        return view.events(0, 10**6)

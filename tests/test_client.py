@@ -1,0 +1,112 @@
+"""The client: an experiment over HTTP, that tries again."""
+
+import http.server
+import threading
+
+import pytest
+from services import EXPERIMENT, Process, in_thread, log_of
+
+import aftereffect as ae
+
+
+def test_the_client_is_an_experiment_over_http(service):
+    client = ae.Client(service)
+    alone = ae.Experiment.create(**EXPERIMENT, storage="memory://")
+    created = client.create(**EXPERIMENT)
+    assert created == alone.status()
+    assert client.experiments() == ["banner"]
+    for slot in range(30):
+        assert client.ask("banner", slot) == alone.ask(slot)
+        if slot % 5 == 3:
+            assert client.missing("banner", slot) == alone.missing(slot)
+        elif slot % 7:
+            assert client.tell("banner", slot, slot / 4) == alone.tell(slot, slot / 4)
+    assert client.status("banner") == alone.status()
+    assert client.ask("banner", key="k") == alone.ask(key="k") == client.ask("banner", key="k")
+    assert client.ask("banner").number == 31
+    alone.ask()
+    for call_both in (
+        lambda who, *name: who.tell(*name, 1, 99),
+        lambda who, *name: who.tell(*name, 99, 1),
+        lambda who, *name: who.tell(*name, 1, -1),
+        lambda who, *name: who.ask(*name, 99),
+        lambda who, *name: who.ask(*name, 0, key="k"),
+        lambda who, *name: who.missing(*name, 1),
+    ):
+        with pytest.raises(ae.AftereffectError) as ours:
+            call_both(alone)
+        with pytest.raises(type(ours.value)) as theirs:
+            call_both(client, "banner")
+        assert str(theirs.value) == str(ours.value)
+    assert client.close("banner") == alone.close()
+    with pytest.raises(ae.NotFoundError, match="there is no experiment 'nothing'"):
+        client.status("nothing")
+    with pytest.raises(ae.ParameterError, match="this cannot be sent"):
+        client.tell("banner", 0, float("nan"))
+
+
+def test_a_client_with_a_token(storage, tokens):
+    with in_thread(storage) as service:
+        with pytest.raises(ae.ServiceError, match="refuses: this needs a token that is valid"):
+            ae.Client(service).experiments()
+        with pytest.raises(ae.ServiceError, match="refuses: this needs the scope admin, and the token has read"):
+            ae.Client(service, tokens["read"]).create(**EXPERIMENT)
+        assert ae.Client(service, tokens["admin"]).create(**EXPERIMENT).name == "banner"
+        assert tokens["admin"] not in repr(ae.Client(service, tokens["admin"]))
+
+
+def test_a_client_waits_for_a_service_that_is_away(storage):
+    first = Process(storage)
+    client = ae.Client(first.address, patience=30)
+    client.create(**EXPERIMENT)
+    assert client.ask("banner").number == 0
+    first.end("kill")
+    answers = []
+    waiting = threading.Thread(target=lambda: answers.append(client.ask("banner")))
+    waiting.start()
+    second = Process(storage, port=first.port)
+    waiting.join(30)
+    assert [slot.number for slot in answers] == [1]
+    second.end()
+    impatient = ae.Client(first.address, patience=0.2)
+    with pytest.raises(ae.ServiceError, match=rf"the service at {first.address} is away: .*refused; tried for 0.2 seconds"):
+        impatient.ask("banner")
+
+
+def test_an_answer_that_got_lost_is_asked_for_again(service, storage):
+    """A proxy that swallows every second answer: what was recorded is not recorded twice."""
+    client = ae.Client(service)
+    client.create(**EXPERIMENT)
+    once, lost = client._once, []
+
+    def unreliable(*request):
+        answer = once(*request)
+        lost.append(len(lost) % 2 == 0)
+        if lost[-1]:
+            raise ConnectionResetError("lost")
+        return answer
+
+    client._once = unreliable
+    for slot in range(5):
+        assert client.ask("banner").number == slot
+        assert client.tell("banner", slot, 1).slot == slot
+    assert [event.kind for event in log_of(storage)] == ["decision", "outcome"] * 5
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8750", "ftp://host", "http://", "http://user:secret@host", ""])
+def test_addresses_that_cannot_be(url):
+    with pytest.raises(ae.ParameterError, match=r"a service is an address such as http://127\.0\.0\.1:8750, got ") as caught:
+        ae.Client(url)
+    assert "secret" not in str(caught.value)
+
+
+def test_an_address_of_something_else(tmp_path):
+    class Files(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Files) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        with pytest.raises(ae.ServiceError, match="answers 404, and not as the service does: is that its address"):
+            ae.Client(f"http://127.0.0.1:{other.server_port}").experiments()
+        other.shutdown()

@@ -1,0 +1,268 @@
+"""Places that are full, locked, closed, away or odd: a clear error, nothing recorded, and on it goes."""
+
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from databases import SETTINGS, everything, url
+
+import aftereffect as ae
+
+
+def test_commits_are_synced(whole):
+    with ae.open_storage(url(whole)) as storage, storage.engine.connect() as connection:
+        settings = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+            for name in ("journal_mode", "synchronous", "foreign_keys")
+        }
+    assert settings == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
+
+
+def test_another_client_that_holds_a_row_for_too_long(postgres):
+    import psycopg
+
+    place = postgres.url()
+    ae.Experiment.create("banner", **SETTINGS, storage=place).storage.close()
+    with (
+        ae.open_storage(place, patience=0.3) as storage,
+        psycopg.connect(place.replace("+psycopg", "")) as other,
+    ):
+        other.execute("SELECT * FROM aftereffect_experiments FOR UPDATE")
+        experiment = ae.Experiment.open("banner", storage=storage)
+        with pytest.raises(ae.StorageError, match="another client has been writing for too long: nothing of this was recorded"):
+            experiment.ask()
+        assert experiment.status().slots == 0
+        other.rollback()
+        assert experiment.ask().number == 0
+
+
+def test_another_process_that_holds_the_lock_for_too_long(whole):
+    experiment = ae.Experiment.open("banner", storage=ae.open_storage(url(whole), patience=0.2))
+    with sqlite3.connect(whole, isolation_level=None) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        with pytest.raises(
+            ae.StorageError, match="another process has been writing for too long: nothing of this was recorded"
+        ):
+            experiment.ask()
+        assert experiment.status().slots == 60  # readers wait for nobody
+        connection.execute("ROLLBACK")
+    connection.close()
+    assert experiment.ask().number == 60
+
+
+def test_a_full_disk_records_nothing_and_goes_on_when_there_is_room(whole):
+    experiment = ae.Experiment.open("banner", storage=url(whole))
+    pages = whole.stat().st_size // 4096
+    limit = [pages + 2]
+    sa.event.listen(experiment.storage.engine, "checkout", lambda raw, *_: raw.execute(f"PRAGMA max_page_count = {limit[0]}"))
+    asked, told, problems = [], [], set()
+    for _ in range(300):  # first there is no room for one of them, in the end for neither
+        try:
+            asked.append(experiment.ask())
+            experiment.tell(asked[-1].number, 1)
+            told.append(asked[-1].number)
+        except ae.StorageError as error:
+            problems.add(str(error))
+            status = experiment.status()
+            assert (status.slots, status.told) == (60 + len(asked), 60 + len(told))
+    assert problems == {f"{url(whole)}: the disk is full: nothing of this was recorded, make room and try again"}
+    assert experiment.verify().whole
+    limit[0] = 10**6
+    assert [experiment.ask(slot.number) for slot in asked] == asked
+    assert all(experiment.tell(slot, 1).change == "unchanged" for slot in told)
+    for _ in range(100):
+        experiment.ask()
+    assert ae.Experiment.open("banner", storage=url(whole)).verify().whole
+
+
+@pytest.mark.parametrize("closed", ["folder", "file"])
+def test_a_place_that_may_not_be_written(whole, closed):
+    """In a process of its own, which has given up the rights that root has."""
+    folder = whole.parent
+    program = f"""
+import os, sys
+import aftereffect as ae
+import aftereffect.live.storage.sqlite
+from sqlalchemy.dialects.sqlite import pysqlite
+os.chmod({str(folder)!r}, 0o555 if {closed!r} == "folder" else 0o755)
+os.chmod({str(whole)!r}, 0o444)
+if os.geteuid() == 0:
+    os.seteuid(65534)
+settings = dict(arms=["A", "B", "C"], policy="ars-ucb(growth=power(1))", reward_range=(0, 200))
+for call in (
+    lambda: ae.Experiment.create("banner", **settings, storage={url(whole)!r}).ask(),
+    lambda: ae.Experiment.create("banner", **settings, storage={url(folder / "new.db")!r}).ask(),
+):
+    try:
+        print("no error:", call())
+    except ae.StorageError as error:
+        print(error)
+"""
+    for parent in [folder, *folder.parents][:-1]:
+        if os.geteuid() == 0 and parent.stat().st_uid == 0 and parent.name.startswith(("pytest-", "test_", "popen-")):
+            parent.chmod(0o755)
+    before = whole.read_bytes()
+    try:
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    finally:
+        folder.chmod(0o755)
+        whole.chmod(0o644)
+    first, second = done.stdout.splitlines()
+    assert re.search("it may not be written|it cannot be opened", first), done.stdout
+    assert re.search("it may not be written|it cannot be opened", second), done.stdout
+    assert whole.read_bytes() == before
+    assert not (folder / "new.db").exists()
+    assert everything(whole)[0] == "answers"
+
+
+def test_a_process_that_goes_elsewhere(tmp_path, monkeypatch):
+    """A relative path is one file for good, and a link leads to the file's own log."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other").mkdir()
+    experiment = ae.Experiment.create("banner", **SETTINGS, storage="sqlite:///live.db")
+    (tmp_path / "other" / "link.db").symlink_to(tmp_path / "live.db")
+    experiment.ask()
+    experiment.storage.close()
+    monkeypatch.chdir(tmp_path / "other")
+    assert experiment.tell(0, 1).change == "recorded"
+    linked = ae.Experiment.open("banner", storage="sqlite:///link.db")
+    assert linked.ask().number == 1
+    assert experiment.ask(1) == linked.ask(1)
+    assert [file.name for file in Path().iterdir()] == ["link.db"]
+
+
+def test_more_threads_than_connections(connect):
+    experiment = ae.Experiment.create("banner", **SETTINGS, storage=connect())
+    experiment.ask()
+    with ThreadPoolExecutor(40) as forty:
+        together = threading.Barrier(40, timeout=60)
+
+        def look(_):
+            with experiment.viewing() as view:
+                together.wait()  # all of them hold one at the same time
+                return len(view.events(0, 10))
+
+        assert set(forty.map(look, range(40))) == {1}
+
+
+def test_a_forked_process_makes_connections_of_its_own(tmp_path):
+    """Without them it would use, and at its end close, those of its parent."""
+    program = f"""
+import os
+import aftereffect as ae
+experiment = ae.Experiment.create("banner", arms=["A", "B"], policy="ucb1", reward_range=(0, 9), storage="sqlite:///{tmp_path}/live.db")
+for _ in range(5):
+    experiment.tell(experiment.ask().number, 1)
+child = os.fork()
+for _ in range(30):
+    experiment.tell(experiment.ask().number, 1)
+if child == 0:
+    experiment.storage.close()
+    os._exit(0)
+os.waitpid(child, 0)
+print(experiment.status().told, experiment.verify().whole)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "65 True\n"
+
+
+def test_a_folder_that_does_not_exist(tmp_path):
+    path = tmp_path / "none" / "live.db"
+    with pytest.raises(ae.NotFoundError, match="there is no experiment 'banner' in sqlite:"):
+        ae.Experiment.open("banner", storage=url(path))
+    with pytest.raises(ae.StorageError, match="it cannot be opened: the folder must exist"):
+        ae.Experiment.create("banner", **SETTINGS, storage=url(path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_opening_what_does_not_exist_makes_no_file(tmp_path):
+    with pytest.raises(ae.NotFoundError):
+        ae.Experiment.open("banner", storage=url(tmp_path / "live.db"))
+    assert ae.open_storage(url(tmp_path / "live.db")).names() == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_places_that_cannot_be_files(tmp_path):
+    with pytest.raises(ae.StorageError, match="it cannot be opened: "):
+        ae.Experiment.create("banner", **SETTINGS, storage=url(tmp_path))
+    odd = tmp_path / "what? # 100% ü.db"
+    ae.Experiment.create("banner", **SETTINGS, storage=url(odd)).ask()
+    assert odd.exists()
+    assert ae.Experiment.open("banner", storage=url(odd)).status().slots == 1
+
+
+@pytest.mark.parametrize("patience", [-1, float("nan"), float("inf"), 1e12, "long"])
+def test_patience_that_cannot_be(patience):
+    with pytest.raises(ae.ParameterError, match="patience must be a number from 0 to 86400, got "):
+        ae.open_storage("memory://", patience=patience)
+
+
+@pytest.mark.parametrize(
+    ("storage", "message"),
+    [
+        (
+            "live.db",
+            "such as sqlite:///aftereffect.db, got something else: known: memory, sqlite, postgresql+psycopg",
+        ),
+        (
+            "mysql://me:secret@host/x",
+            "a storage is a URL such as sqlite:///aftereffect.db, got one that begins with 'mysql': known: ",
+        ),
+        ("postgresql://host/x", "got one that begins with 'postgresql': did you mean 'postgresql+psycopg'?"),
+        ("sqlite://", "a storage in a file is written sqlite:///file.db; for one in memory write memory://"),
+        ("sqlite:///:memory:", "a storage in a file is written sqlite:///file.db; for one in memory write memory://"),
+        ("postgresql+psycopg://me:secret@host:port/x", "the URL of the storage cannot be read: write one such as sqlite:///"),
+        (7, "a storage is a URL such as sqlite:///aftereffect.db, got something else"),
+    ],
+)
+def test_urls_that_cannot_be(storage, message):
+    with pytest.raises(ae.AftereffectError) as caught:
+        ae.Experiment.open("banner", storage=storage)
+    assert message in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_server_that_is_not_there():
+    url = "postgresql+psycopg://me:secret@127.0.0.1:1/nothing"
+    with pytest.raises(ae.StorageError, match="the server cannot be reached, or the connection broke") as caught:
+        ae.Experiment.open("banner", storage=url)
+    assert "secret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_server_that_is_started_again(postgres):
+    url = postgres.url()
+    experiment = ae.Experiment.create("banner", **SETTINGS, storage=url)
+    first = experiment.ask()
+    postgres.stop("immediate")
+    with pytest.raises(ae.StorageError, match="the server cannot be reached, or the connection broke"):
+        experiment.tell(0, 1)
+    postgres.start()
+    assert experiment.ask(0) == first
+    assert experiment.tell(0, 1).change == "recorded"
+    assert experiment.verify().whole
+    experiment.storage.close()
+
+
+def test_a_password_is_not_shown(postgres):
+    url = postgres.url().replace("postgres@", "postgres:secret@")
+    with ae.open_storage(url) as storage:
+        assert "secret" not in repr(ae.Experiment.create("banner", **SETTINGS, storage=storage))
+        assert storage.url.endswith(url.rpartition("@")[2])
+        with pytest.raises(ae.NotFoundError) as caught:
+            ae.Experiment.open("other", storage=storage)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_server_that_would_not_sync_is_told_to(postgres):
+    url = postgres.url()
+    postgres.sql(url.rpartition("/")[2], f"ALTER DATABASE {url.rpartition('/')[2]} SET synchronous_commit = off")
+    with ae.open_storage(url) as storage, storage.engine.connect() as connection:
+        assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
