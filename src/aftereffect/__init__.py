@@ -34,6 +34,7 @@ from aftereffect.live import Experiment, open_storage
 from aftereffect.policies import (
     ArsClw,
     ArsExp3,
+    ArsKlUcb,
     ArsUcb,
     Clw,
     Exp3,
@@ -42,6 +43,7 @@ from aftereffect.policies import (
     Odaaf,
     Policy,
     RoundRobin,
+    SettleUcb,
     Ucb1,
 )
 from aftereffect.provenance import __version__ as __version__
@@ -72,6 +74,7 @@ __all__ = [
     "AftereffectError",
     "ArsClw",
     "ArsExp3",
+    "ArsKlUcb",
     "ArsUcb",
     "Bernoulli",
     "Beta",
@@ -113,6 +116,7 @@ __all__ = [
     "RoundRobin",
     "Schedule",
     "ServiceError",
+    "SettleUcb",
     "Shape",
     "SpecError",
     "Spread",

@@ -2,6 +2,7 @@
 
 from aftereffect.policies.ars_clw import ArsClw
 from aftereffect.policies.ars_exp3 import ArsExp3
+from aftereffect.policies.ars_kl_ucb import ArsKlUcb
 from aftereffect.policies.ars_ucb import ArsUcb
 from aftereffect.policies.base import Policy, State
 from aftereffect.policies.clw import Clw
@@ -10,11 +11,13 @@ from aftereffect.policies.generalized_odaaf import GeneralizedOdaaf
 from aftereffect.policies.mini_batch import MiniBatch
 from aftereffect.policies.odaaf import Odaaf
 from aftereffect.policies.round_robin import RoundRobin
+from aftereffect.policies.settle_ucb import SettleUcb
 from aftereffect.policies.ucb1 import Ucb1
 
 __all__ = [
     "ArsClw",
     "ArsExp3",
+    "ArsKlUcb",
     "ArsUcb",
     "Clw",
     "Exp3",
@@ -23,6 +26,7 @@ __all__ = [
     "Odaaf",
     "Policy",
     "RoundRobin",
+    "SettleUcb",
     "State",
     "Ucb1",
 ]

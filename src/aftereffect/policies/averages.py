@@ -26,6 +26,14 @@ def credit(arms: Matrix, arm: int, slots: int, total: float) -> None:
     arms[BREADTH, arm] = 1.0 / math.sqrt(arms[PLAYS, arm])
 
 
+def first_unplayed(arms: Matrix) -> int:
+    """The first arm that was not played yet; -1 if all were."""
+    for arm in range(arms.shape[1]):
+        if arms[PLAYS, arm] == 0.0:
+            return arm
+    return -1
+
+
 def width(alpha: float, t: int) -> float:
     """The part of a radius that all arms share, sqrt(alpha ln t); with their breadth, 1 / sqrt(plays), it is the whole."""
     return math.sqrt(alpha * math.log(max(t, 1)))
