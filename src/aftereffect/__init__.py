@@ -30,6 +30,7 @@ from aftereffect.errors import (
     WorkerError,
 )
 from aftereffect.growth import Exponential, Growth, Power
+from aftereffect.lag import LagEstimate, estimate_lag
 from aftereffect.live import Experiment, open_storage
 from aftereffect.policies import (
     ArsClw,
@@ -97,6 +98,7 @@ __all__ = [
     "Immediate",
     "InputError",
     "Interval",
+    "LagEstimate",
     "LinearDecay",
     "LinearRise",
     "MiniBatch",
@@ -133,6 +135,7 @@ __all__ = [
     "UniformDelay",
     "WorkerError",
     "dask_cluster",
+    "estimate_lag",
     "open_storage",
     "parse",
     "simulate",

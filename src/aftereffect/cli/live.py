@@ -1,4 +1,4 @@
-"""``aftereffect create | ask | tell | missing | status | history | export | verify | close``: live experiments."""
+"""``aftereffect create | ask | tell | missing | status | history | lag | export | verify | close``: live experiments."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,12 +8,17 @@ from typing import Annotated, TypeAlias
 from cyclopts import Parameter
 
 from aftereffect.checks import whole
-from aftereffect.cli.live_formats import LINES, OUTCOMES, SLOT, STATUS, VERIFICATION
+from aftereffect.cli.live_formats import LAG, LINES, OUTCOMES, SLOT, STATUS, VERIFICATION
 from aftereffect.cli.outcomes_file import outcomes_in
 from aftereffect.cli.simulate import Format
 from aftereffect.cli.values import Number, Numbers, SpecText
 from aftereffect.errors import CorruptionError, ParameterError
+from aftereffect.extras import require
+from aftereffect.lag import estimate_lag
+from aftereffect.lag.picture import SUFFIXES as PICTURES
+from aftereffect.lag.picture import save_landing
 from aftereffect.live import DEFAULT_STORAGE, Experiment, open_storage
+from aftereffect.outputs import writable
 
 StorageUrl: TypeAlias = Annotated[
     str,
@@ -180,6 +185,34 @@ def history(
     LINES[format](answer)
 
 
+def lag(
+    name: Name,
+    /,
+    *,
+    level: float = 0.9,
+    plot: Path | None = None,
+    storage: StorageUrl = DEFAULT_STORAGE,
+    format: Printed = "table",
+) -> None:
+    """Estimate how long effects linger, from the totals of an experiment alone; or say that they cannot tell.
+
+    Parameters
+    ----------
+    level
+        How often the bands should be right: 0.5, 0.8, 0.9, 0.95 or 0.99.
+    plot
+        A .png, .svg or .pdf file for a picture of what has landed by when (needs the extra "plot").
+    """
+    if plot is not None:
+        require("plot")
+        writable(plot, PICTURES)
+    with _opened(name, storage) as experiment:
+        estimate = estimate_lag(experiment.history(), level=level)
+    LAG[format](estimate)
+    if plot is not None:
+        save_landing(estimate, plot)
+
+
 def export(name: Name, /, *, out: Path, storage: StorageUrl = DEFAULT_STORAGE) -> None:
     """Write the whole history of an experiment into a file.
 
@@ -209,6 +242,6 @@ def close(name: Name, /, *, storage: StorageUrl = DEFAULT_STORAGE, format: Print
     STATUS[format](answer)
 
 
-COMMANDS = (create, ask, tell, missing, status, history, export, verify, close)
+COMMANDS = (create, ask, tell, missing, status, history, lag, export, verify, close)
 #: Their heading in the help.
 GROUP = "Live experiments"

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from aftereffect.cli.simulate import Format
 from aftereffect.columns import aligned
+from aftereffect.lag import LagEstimate
 from aftereffect.live import ArmStatus, Line, Outcome, Slot, Status, Verification
 from aftereffect.live.history import write_csv
 from aftereffect.spec import notation
@@ -73,6 +74,12 @@ def _moment(time: str | None) -> str:
 
 SLOT = formats(_slot_text, Slot.plain, lambda slot: [slot.plain()], ("slot", *Slot._fields[1:]))
 OUTCOMES = formats(_outcomes_text, _listed, _listed, Outcome._fields)
+LAG = formats(
+    LagEstimate.__str__,
+    LagEstimate.plain,
+    LagEstimate.rows,
+    ("lag", "landed", "low", "high"),
+)
 LINES = formats(_lines_text, _listed, _listed, Line._fields)
 STATUS = formats(Status.__str__, Status.plain, lambda status: status.plain()["arms"], ArmStatus._fields)
 VERIFICATION = formats(
