@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: paper test demo crash-test bench bench-field bench-live bench-service lint system clean help
+.PHONY: paper test demo crash-test bench bench-field bench-live bench-service bench-lag lint system clean help
 
 help:
 	@echo "make paper        reproduce the paper into paper/: figures, and a report on its claims"
@@ -13,6 +13,7 @@ help:
 	@echo "make bench-field  measure other libraries and hand-written loops at the same work, and put the table into README.md"
 	@echo "make bench-live   measure live experiments beside raw SQLite and Optuna, and one with a million slots"
 	@echo "make bench-service  the same over HTTP, with eight clients"
+	@echo "make bench-lag    how often the bands of estimated lags are right"
 	@echo "make clean        remove what these made"
 
 paper: .venv/installed-paper
@@ -44,6 +45,9 @@ bench-field: .venv/installed-plot
 
 bench-live: .venv/installed-live
 	$(BIN)/python benchmarks/live.py
+
+bench-lag: .venv/installed-plot
+	$(BIN)/python benchmarks/lag.py
 
 bench-service: .venv/installed-dev system
 	$(BIN)/python benchmarks/service.py

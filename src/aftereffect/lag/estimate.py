@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from aftereffect.checks import real, whole
+from aftereffect.checks import real, shown, whole
+from aftereffect.errors import ParameterError
 from aftereffect.kernels import Slots, Vector
 from aftereffect.lag.design import bins, shares_played, whitened
 from aftereffect.lag.fit import Fit, Model
@@ -35,6 +36,7 @@ NEGLIGIBLE = 0.03
 PARSIMONY = 2.0
 #: Below this the noise of neighbouring slots is taken as independent.
 FAINT_ECHO = 0.2
+MOST_ECHO = 0.5
 SHUFFLES = 40
 #: When effects are said to be over.
 LANDED = 0.9
@@ -179,8 +181,7 @@ def _plain(value: Any) -> Any:
 def _quantile(level: float) -> float:
     given = real("level", level)
     if given not in LEVELS:
-        real("level", level, at_least=min(LEVELS), at_most=max(LEVELS))
-        given = min(LEVELS, key=lambda known: abs(known - given))
+        raise ParameterError(f"level must be one of {', '.join(map(str, LEVELS))}, got {shown(level)}")
     return LEVELS[given]
 
 
@@ -221,7 +222,7 @@ def _models(history: Seen) -> tuple[list[Fit], Vector, int]:
     unexplained = _unexplained(fits[int(counts.argmax())])
     squares = float(unexplained @ unexplained)
     echo = float(unexplained[1:] @ unexplained[:-1]) / squares if squares > 0 else 0.0
-    echo = min(echo, 0.999) if echo >= FAINT_ECHO else 0.0
+    echo = min(echo, MOST_ECHO) if echo >= FAINT_ECHO else 0.0
     fits = [_fit(history, reach, echo) for reach in reaches]
     counts, block = _counts(fits)
     kept: Slots = np.flatnonzero(counts >= NEGLIGIBLE * counts.max())

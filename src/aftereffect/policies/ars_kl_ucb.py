@@ -17,7 +17,7 @@ import numpy as np
 
 from aftereffect.growth import Growth, Power, SlotsOfRound, as_growth
 from aftereffect.kernels import Matrix, PolicyKernels, Vector
-from aftereffect.policies.averages import ROUNDS, blank, credit, first_unplayed
+from aftereffect.policies.averages import ROUNDS, blank, credit, next_unplayed
 from aftereffect.policies.base import Policy, State
 from aftereffect.policies.kl_ucb import most_promising, radii, unspoilt
 from aftereffect.spec import register
@@ -63,7 +63,7 @@ def kernels(slots_of_round: SlotsOfRound) -> PolicyKernels:
     choose = most_promising(unspoilt)
 
     def decide(arms: Matrix, own: Vector, params: Vector, t: int, rng: np.random.Generator) -> tuple[int, int, int]:
-        chosen = first_unplayed(arms)
+        chosen = next_unplayed(arms, -1)
         if chosen < 0:
             chosen = choose(arms, own, t)
         slots = slots_of_round(params, int(arms[ROUNDS, chosen]) + 1)

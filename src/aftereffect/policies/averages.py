@@ -26,9 +26,11 @@ def credit(arms: Matrix, arm: int, slots: int, total: float) -> None:
     arms[BREADTH, arm] = 1.0 / math.sqrt(arms[PLAYS, arm])
 
 
-def first_unplayed(arms: Matrix) -> int:
-    """The first arm that was not played yet; -1 if all were."""
-    for arm in range(arms.shape[1]):
+def next_unplayed(arms: Matrix, after: int) -> int:
+    """The next arm after one, in a circle, that was not played yet; -1 if all were."""
+    count = int(arms.shape[1])
+    for step in range(1, count + 1):
+        arm = (after + step) % count
         if arms[PLAYS, arm] == 0.0:
             return arm
     return -1

@@ -3,25 +3,26 @@
 ::
 
     hold the first arm until its totals have settled; estimate the mean lag L and the clumping        see `settling`
-    visit every other arm, then repeat:
+    visit every other arm in turn, then repeat:
         u_i = max { q : evidence(M_i / N_i against q) <= ln t }                                       see `kl_ucb`
         stay with the arm of the highest u_i for a fifth of N_i, or visit it if it is another one
 
     a visit:  burn-in       0.7 L (1 + ln(t / t_0) / 10) slots that are not looked at; t_0 is the end of the first hold
-              first half    of max(L, 20, N_i) slots
+              first half    of max(L, 20, N_i / 2) slots
               second half   as long
               silent, or still rising and not yet lost? forget the first half, hold on for one and a half times as long
-              N_i += slots, M_i += total of what was not forgotten
+              N_i += slots, M_i += total of what was not forgotten, and 0.8 L times what the arm is better than the one before
 
 After a switch from arm a to b the expected total at age x is s_b + tail(x) (s_a - s_b): what lingers pulls the newcomer
 towards the arm before it, by a share of their difference. That share is below one half from the mean lag on, for any spread
 that is symmetric or falls, so a short burn-in leaves the order of the two as it is. It can still hide the best arm behind a
 bad one for some slots, and that is what would be costly: too little is seen, the arm is not tried again. But then totals
-rise. So a visit goes on while they do, unless the arm is beaten even by its second half; that totals fall does no harm, as an
-arm that looks too good will be looked at again. The same rule catches a lag that was underestimated, a second bump, and arms
+rise. So a visit goes on while they do, unless the arm is beaten even by its second half, and what an arm lacks because a
+worse one was played before it is made up for. That totals fall does no harm, as an arm that looks too good will be looked at
+again. The same rule catches a lag that was underestimated, a second bump, and arms
 that linger longer than the first.
 
-Visits double an arm's plays, so there are few, and the burn-in's growth covers every finite reach in the end. `docs/settle.md`
+Visits grow with what an arm was looked at before, so there are few, and the burn-in's growth covers every finite reach in the end. `docs/settle.md`
 has the argument, the bound and where this fails.
 """
 
@@ -33,7 +34,7 @@ import numpy as np
 from aftereffect.checks import real, whole
 from aftereffect.kernels import Matrix, PolicyKernels, Vector
 from aftereffect.policies import settling
-from aftereffect.policies.averages import AVERAGE, PLAYS, ROWS, credit, first_unplayed
+from aftereffect.policies.averages import AVERAGE, PLAYS, ROWS, credit, next_unplayed
 from aftereffect.policies.base import Policy, State
 from aftereffect.policies.kl_ucb import bernoulli, highest_average, most_promising, radii
 from aftereffect.policies.settling import ARM, BROUGHT, CLUMPING, LAG, LATE, SETTLED, settle, step
@@ -42,18 +43,22 @@ from aftereffect.spec import register
 #: One row more than averages have.
 VISITS = len(ROWS)
 #: What a visit still wants to play, 0 when none is under way, and what its first half was.
-WANTED, HALF, SEEN = range(len(settling.CELLS), len(settling.CELLS) + 3)
-CURVE = SEEN + 1
+WANTED, HALF, SEEN, BEFORE = range(len(settling.CELLS), len(settling.CELLS) + 4)
+CURVE = BEFORE + 1
 BURN_IN, LOOK, HOLD = range(3)
 
 #: The burn-in grows by this share with every factor of e in time.
 GROWTH = 0.1
 #: A visit looks at this many slots at least, however short the lag.
 LEAST_LOOK = 20
+#: A visit looks at this share of what was looked at before, at least.
+SHARE = 0.5
 #: An arm that is stayed with is played for this share of its plays.
 STAY = 0.2
 #: Standard errors by which the second half may be above the first, or below, without prolonging the visit; and by how much.
 RISE, FALL, LONGER = 0.5, 2.0, 1.5
+#: Mean lags by which a visit after a worse arm is short of its own reward, times the difference.
+IN_FLIGHT = 0.8
 #: Nats of evidence in the second half alone, against the best average of the others, at which an arm that rises is lost.
 LOST = 8.0
 #: An arm of which nothing at all was seen yet is looked at for this many slots: it may linger longer than the others.
@@ -132,13 +137,13 @@ def decide(arms: Matrix, own: Vector, params: Vector, t: int, rng: np.random.Gen
         slots = int(own[WANTED])
         return arm, slots, slots
     look = max(params[LOOK] * own[LAG], LEAST_LOOK)
-    chosen = first_unplayed(arms)
+    chosen = next_unplayed(arms, arm)
     if chosen < 0:
         chosen = choose(arms, own, t)
         if chosen == arm:
             slots = math.ceil(max(0.5 * look, STAY * arms[PLAYS, arm]))
             return arm, slots, slots
-    half = math.ceil(0.5 * max(look, arms[PLAYS, chosen]))
+    half = math.ceil(0.5 * max(look, SHARE * arms[PLAYS, chosen]))
     burn_in = math.ceil(params[BURN_IN] * own[LAG] * (1.0 + GROWTH * math.log(max(t / own[SETTLED], 1.0))))
     return chosen, burn_in + half, half
 
@@ -155,6 +160,7 @@ def absorb(arms: Matrix, own: Vector, params: Vector, arm: int, slots: int, tota
     elif arm == int(own[ARM]) and arms[PLAYS, arm] > 0.0:
         credit(arms, arm, slots, total)
     else:
+        own[BEFORE] = arms[AVERAGE, int(own[ARM])]
         own[ARM], own[WANTED], own[HALF], own[SEEN] = arm, slots, slots, total
 
 
@@ -166,11 +172,13 @@ def finish(arms: Matrix, own: Vector, arm: int, slots: int, total: float) -> Non
     rise = (total / slots - seen / half) / math.sqrt(variance)
     silent = seen + total <= 0.0 and arms[PLAYS, arm] == 0.0 and half + slots < SILENT
     if silent or rise < -FALL or (rise > RISE and not lost(arms, arm, slots, total / slots)):
-        own[HALF], own[SEEN], own[WANTED] = slots, total, int(LONGER * slots)
+        own[HALF], own[SEEN], own[WANTED], own[BEFORE] = slots, total, int(LONGER * slots), math.inf
         return
     own[WANTED] = 0.0
     arms[VISITS, arm] += 1.0
-    credit(arms, arm, int(half) + slots, seen + total)
+    counted = half + slots
+    missed = IN_FLIGHT * own[LAG] * max((seen + total) / counted - own[BEFORE], 0.0)
+    credit(arms, arm, int(counted), seen + total + missed)
 
 
 def lost(arms: Matrix, arm: int, slots: int, average: float) -> bool:

@@ -32,7 +32,7 @@ CELLS = ARM, SLOTS, TOTAL, POINTS, TRIED, SILENCE, LAG, CLUMPING, LATE, BROUGHT,
 #: Silent slots after which another arm is tried, and rounds of that through all arms after which nothing is expected to come.
 PATIENCE, MOST_ROUNDS = 32, 4
 #: An arm that pays rarely is held this many times as long as any.
-RARELY = 1.5
+RARELY = 2.0
 #: Nobody waits longer than this for totals to settle: they may drift for ever.
 LONGEST = 10_000
 #: How many mean lags, at most, half of what was seen must be.
