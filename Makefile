@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: paper test demo crash-test bench bench-field bench-live bench-service bench-lag lint system clean help
+.PHONY: paper test demo crash-test bench bench-field bench-live bench-service bench-lag regret lint system clean help
 
 help:
 	@echo "make paper        reproduce the paper into paper/: figures, and a report on its claims"
@@ -10,6 +10,7 @@ help:
 	@echo "make demo         watch live experiments on a simulated world, in your browser"
 	@echo "make crash-test   kill -9 writers of live experiments and their service hundreds of times, and count what was lost"
 	@echo "make bench        measure the engines: beside their rivals, against T, arms and reach, on two cores"
+	@echo "make regret       the regret of SettleUcb beside its rivals, in the paper's settings and beyond, into regret/ and README.md"
 	@echo "make bench-field  measure other libraries and hand-written loops at the same work, and put the table into README.md"
 	@echo "make bench-live   measure live experiments beside raw SQLite and Optuna, and one with a million slots"
 	@echo "make bench-service  the same over HTTP, with eight clients"
@@ -39,6 +40,9 @@ bench: .venv/installed-dask
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/cost.py
 	$(BIN)/python benchmarks/scale.py
+
+regret: .venv/installed-paper
+	$(BIN)/python benchmarks/regret.py --out regret --write README.md
 
 bench-field: .venv/installed-plot
 	$(BIN)/python benchmarks/field.py --write README.md
@@ -72,4 +76,4 @@ system:
 	touch $@
 
 clean:
-	rm -rf .venv .venv-field paper paper-quick build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-field paper paper-quick regret build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
