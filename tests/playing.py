@@ -13,24 +13,30 @@ from aftereffect.live.reading import start_of
 from aftereffect.live.rules import decide, tell
 from aftereffect.live.snapshot import taken
 
+#: What lands of a reward in the slot of its pull and those after it: a mean lag of 7.5.
+LATE = (0.0,) * 4 + (1 / 8,) * 8
 #: Slots that one commit keeps.
 _PIECE = 50_000
 
 
-def played(storage, name, arms, slots, *, late=0, policy="ars-ucb", **settings):
+def played(storage, name, arms, slots, *, late=0, shares=(1.0,), policy="ars-ucb", **settings):
     """An experiment in which so many slots were played by the library's own rules, with fewer commits than it makes.
 
-    Arms bring the more the later they stand in the list; of the last so many slots the totals are not told.
+    Arms bring the more the later they stand in the list, and these shares of it in the slot and those after it; of the last
+    so many slots the totals are not told.
     """
     experiment = Experiment.create(name, arms=arms, policy=policy, reward_range=(0, 100), seed=1, storage=storage, **settings)
     record, worth, rng = storage.find(name), {arm: 10 + 40 * at / len(arms) for at, arm in enumerate(arms)}, random.Random(1)
-    ledger = Ledger(experiment.settings, start_of(record))
+    ledger, totals = Ledger(experiment.settings, start_of(record)), [0.0] * (slots + len(shares))
     while ledger.next_slot < slots:
         with storage.writing(record.id) as log:
             for number in range(ledger.next_slot, min(slots, ledger.next_slot + _PIECE)):
                 slot, closed = decide(log, ledger, None, None), ledger.rounds
                 if number < slots - late:
-                    tell(log, ledger, record, number, worth[slot.arm] + rng.random(), revise=False)
+                    brought = worth[slot.arm] + rng.random()
+                    for lag, share in enumerate(shares):
+                        totals[number + lag] += share * brought
+                    tell(log, ledger, record, number, totals[number], revise=False)
                 if ledger.rounds > closed:
                     log.save(taken(ledger))
     return experiment

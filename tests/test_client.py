@@ -4,6 +4,7 @@ import http.server
 import threading
 
 import pytest
+from playing import LATE, played
 from services import EXPERIMENT, Process, in_thread, log_of
 
 import aftereffect as ae
@@ -43,6 +44,18 @@ def test_the_client_is_an_experiment_over_http(service):
         client.status("nothing")
     with pytest.raises(ae.ParameterError, match="this cannot be sent"):
         client.tell("banner", 0, float("nan"))
+
+
+def test_how_long_effects_linger(service, storage):
+    client = ae.Client(service)
+    with ae.open_storage(storage) as place:
+        for name, slots in (("late", 150), ("new", 12)):
+            history = played(place, name, ["A", "B"], slots, shares=LATE).history()
+            told = client.lag(name)
+            assert str(told) == str(ae.estimate_lag(history))
+            assert repr(told) == repr(ae.estimate_lag(history))  # what is not a number equals nothing
+    with pytest.raises(ae.NotFoundError, match="there is no experiment 'nothing'"):
+        client.lag("nothing")
 
 
 def test_a_client_with_a_token(storage, tokens):

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import pytest
-from playing import played, under
+from playing import LATE, played, under
 from playwright import sync_api
 from services import Process, in_thread
 
@@ -85,6 +85,7 @@ def gallery(tmp_path_factory):
     with open_storage(url) as storage:
         played(storage, "banner", ["A", "B", "C", "D", "E"], 3_000)
         played(storage, "short", ["A", "B"], 40, late=3)
+        played(storage, "late", ["A", "B", "C"], 400, shares=LATE)
         played(storage, "fresh", ["A", "B"], 0)
         played(storage, "over", ["A", "B"], 20).close()
         played(storage, "planned", ["A", "B"], 40, policy="exp3", horizon=40)
@@ -114,6 +115,11 @@ def drawn(page):
     expect(part(page, "totals").locator(".mean")).to_have_attribute("d", re.compile("^M"))
 
 
+def estimated(page):
+    """Wait until the page says how long effects linger, or why it cannot."""
+    expect(part(page, "lingering")).to_contain_text(re.compile("[.]$"))
+
+
 def test_every_file_is_served():
     folder = files("aftereffect.service") / "page"
     assert {name for name, _ in PAGE.values()} == {file.name for file in folder.iterdir()}
@@ -121,7 +127,7 @@ def test_every_file_is_served():
 
 def test_shows_all_experiments_and_what_each_plays(gallery, visit):
     page = visit(gallery)
-    expect(page.locator(".experiments li:visible")).to_have_count(8)
+    expect(page.locator(".experiments li:visible")).to_have_count(9)
     row = page.locator(".experiments li", has=page.get_by_role("link", name="banner"))
     expect(row).to_contain_text("running")
     expect(row).to_contain_text("3,000 slots, 5 arms")
@@ -167,6 +173,69 @@ def test_says_what_runs_now(gallery, visit, name, sentence, waits):
     page = visit(f"{gallery}#{name}")
     expect(page.locator(".now")).to_contain_text(sentence)
     expect(part(page, "waits")).to_contain_text(waits)
+
+
+def test_says_how_long_effects_linger(gallery, visit):
+    page = visit(f"{gallery}#late")
+    estimated(page)
+    number = r"\d+\.\d"
+    band = rf"\(90% band {number} to {number}\)"
+    after = rf"nine tenths have landed after {number} slots \({number} to {number}\)"
+    sentence = re.compile(rf"^A reward takes 7\.[3-7] slots on average {band}; {after}\.$")
+    expect(part(page, "lingering")).to_have_text(sentence)
+    expect(part(page, "lingering-note")).to_contain_text("the totals of 400 slots")
+    chart = part(page, "landing")
+    expect(chart.locator(".mean")).to_have_attribute("d", re.compile("^M"))
+    expect(chart.locator(".mean-lag")).to_have_attribute("d", re.compile("^M"))
+    expect(chart.get_by_role("img")).to_have_attribute("aria-label", re.compile("half within [78] slots"))
+    reader = chart.get_by_role("slider")
+    reader.focus()
+    page.keyboard.press("Home")
+    expect(reader).to_have_attribute("aria-valuetext", re.compile(r"^In the slot of the pull, landed \d"))
+    page.get_by_text("What has landed by when, as a table").click()
+    rows = part(page, "landing-table").locator("tbody tr")
+    expect(rows.last).to_contain_text("100.0%")
+    assert 5 < rows.count() <= 16
+    page.goto(f"{gallery}#short")
+    expect(part(page, "lingering")).to_have_text("Cannot tell: 37 slots with totals are too few, at least 100 are needed.")
+    expect(chart.locator(".drawing")).to_be_hidden()
+    expect(part(page, "landing-table")).to_be_hidden()
+    page.goto(f"{gallery}#banner")
+    expect(part(page, "lingering")).to_have_text("A reward lands in the very slot of its pull.")
+
+
+def test_asks_how_long_effects_linger_only_when_there_is_more_to_tell(storage, serve, visit):
+    experiment = played(storage, "live", ["A", "B"], 60)
+    page = visit(f"{serve()}#live")
+    expect(part(page, "lingering")).to_contain_text("60 slots")
+    for told in (62, 63):
+        while experiment.status().told < told:
+            experiment.tell(experiment.ask().number, 20)
+        expect(fact(page, "totals told")).to_have_text(str(told))
+    expect(part(page, "lingering")).to_contain_text("63 slots")
+    assert sum(url.endswith("/lag") for url in visit.seen.urls) == 2
+
+
+def test_an_estimate_that_fails_or_takes_long_holds_up_nothing(storage, serve, visit):
+    visit.seen.network_errors = True
+    experiment = played(storage, "live", ["A", "B"], 60)
+    page = visit("about:blank")
+    kept = []
+    page.route("**/lag", lambda route: kept.append(route))  # a list's own method it does not take
+    visit.seen.hosts.add(urlsplit(address := serve()).netloc)
+    page.goto(f"{address}#live")
+    drawn(page)
+    experiment.ask()
+    expect(fact(page, "slots decided")).to_have_text("61")
+    expect(part(page, "lingering")).to_have_text("Estimating …")
+    kept[0].fulfill(status=500, json={"message": "it is broken"})
+    expect(part(page, "lingering-problem")).to_have_text("The estimate could not be had, trying again: it is broken.")
+    expect(part(page, "lingering")).to_be_empty()
+    experiment.ask()
+    expect(fact(page, "slots decided")).to_have_text("62")
+    expect(part(page, "pulse")).to_have_text("Live")
+    expect(part(page, "problem")).to_be_hidden()
+    assert len(kept) == 1
 
 
 def test_without_experiments_it_says_how_to_begin(serve, storage, visit):
@@ -364,21 +433,23 @@ def test_under_a_path(storage, serve, visit):
 def test_nothing_sticks_out(gallery, visit, width):
     page = visit(gallery, viewport={"width": width, "height": 740})
     expect(page.locator(".experiments .state").first).not_to_be_empty()
-    for name in ("", "banner", "evil", "crowd", "waiting", "fresh"):
+    for name in ("", "banner", "evil", "crowd", "late", "waiting", "fresh"):
         page.goto(f"{gallery}#{name}")
         if name not in ("", "fresh"):
             drawn(page)
-            for table in page.locator("summary").all():
+            estimated(page)
+            for table in page.locator("summary:visible").all():
                 table.click()
         assert page.evaluate("document.documentElement.scrollWidth") <= width, name
 
 
 def test_every_control_has_a_name(gallery, visit):
     page = visit(gallery)
-    for name in ("", "banner", "crowd"):
+    for name in ("", "banner", "crowd", "late"):
         page.goto(f"{gallery}#{name}")
         if name:
             drawn(page)
+            estimated(page)
         else:
             expect(page.locator(".experiments .state").first).not_to_be_empty()
         tree = page.context.new_cdp_session(page).send("Accessibility.getFullAXTree")["nodes"]
@@ -429,9 +500,11 @@ def test_light_and_dark(gallery, visit, scheme):
     page = visit(gallery, color_scheme=scheme)
     expect(page.locator(".experiments .state").first).not_to_be_empty()
     assert page.evaluate(CONTRAST) == []
-    page.goto(f"{gallery}#banner")
-    drawn(page)
-    assert page.evaluate(CONTRAST) == []
+    for name in ("banner", "late"):
+        page.goto(f"{gallery}#{name}")
+        drawn(page)
+        estimated(page)
+        assert page.evaluate(CONTRAST) == []
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (max(map(int, re.findall(r"\d+", ground))) < 40) == (scheme == "dark")
 

@@ -20,11 +20,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from playing import LATE, played
 from services import EXPERIMENT, Lines, Process, call, in_thread, log_of, wait_until
 
 import aftereffect as ae
 from aftereffect.cli import main
-from aftereffect.service import guard
+from aftereffect.service import guard, lingering
 from aftereffect.service.run import server_for
 from aftereffect.service.tokens import create_token, revoke_token
 
@@ -118,6 +119,54 @@ def test_refusals_record_nothing(banner, storage, method, path, body, status, pr
     assert call(banner, "GET", "/v1/experiments")[1] == {"experiments": ["banner"]}
 
 
+def test_how_long_effects_linger(service, storage):
+    with ae.open_storage(storage) as place:
+        late = played(place, "late", ["A", "B", "C"], 300, late=2, shares=LATE)
+        played(place, "crowd", [f"arm {number}" for number in range(lingering.MOST_ARMS + 1)], 200, shares=LATE)
+        expected = ae.estimate_lag(late.history())
+    status, answer, _ = call(service, "GET", "/v1/experiments/late/lag")
+    assert (status, answer) == (200, expected.plain())
+    assert answer["known"]
+    assert answer["mean"] == pytest.approx(7.5, abs=0.2)
+    assert answer["slots"] == 298
+    call(service, "POST", "/v1/experiments", EXPERIMENT)
+    new = call(service, "GET", f"{BANNER}/lag")[1]
+    assert new["reason"] == "0 slots with totals are too few, at least 100 are needed"
+    assert (new["known"], new["mean"], new["high"], new["lags"]) == (False, None, None, [])
+    assert new["lingers"] == {"value": None, "low": 0.0, "high": None}
+    crowd = call(service, "GET", "/v1/experiments/crowd/lag")[1]
+    assert (crowd["known"], crowd["reason"].partition(" for ")[0]) == (False, "33 arms are too many")
+    status, answer, _ = call(service, "GET", "/v1/experiments/nothing/lag")
+    assert (status, answer["message"].startswith("there is no experiment 'nothing' in ")) == (404, True)
+
+
+def test_an_estimate_is_made_once_and_anew_only_when_it_is_worth_it(service, storage, monkeypatch):
+    made, at_once = [], []
+
+    def slow(history):
+        at_once.append(len(at_once) + 1)
+        time.sleep(0.2)
+        made.append(sum(total == total for total in history[1]))
+        at_once.pop()
+        assert not at_once
+        return ae.estimate_lag(((), ()))
+
+    monkeypatch.setattr(lingering, "estimate_lag", slow)
+    with ae.open_storage(storage) as place:
+        experiment = played(place, "late", ["A", "B", "C"], 100, shares=LATE)
+
+        def asked(_=None):
+            return call(service, "GET", "/v1/experiments/late/lag")[:2]
+
+        with ThreadPoolExecutor(8) as eight:
+            assert {status for status, _ in eight.map(asked, range(8))} == {200}
+        assert made == [100]
+        for told in range(101, 112):
+            experiment.tell(experiment.ask().number, told % 7)
+            asked()
+        assert made == [100, 105, 111]
+
+
 def test_every_request_twice_and_eight_at_once_has_one_effect(service, storage):
     steps = [
         ("POST", "/v1/experiments", EXPERIMENT, None),
@@ -173,6 +222,7 @@ OPERATIONS = [
     ("read", "GET", BANNER, None),
     ("read", "GET", f"{BANNER}/slots", None),
     ("read", "GET", f"{BANNER}/timeline", None),
+    ("read", "GET", f"{BANNER}/lag", None),
     ("read", "GET", f"{BANNER}/verify", None),
     ("read", "GET", f"{BANNER}/export", None),
     ("read", "GET", "/metrics", None),
@@ -417,6 +467,7 @@ def test_a_damaged_experiment_is_refused_and_the_others_go_on(service, storage):
             connection.execute("UPDATE aftereffect_events SET slot = 7 WHERE experiment = 2")
         connection.close()
         assert call(another, "GET", "/v1/experiments/other/timeline")[0] == 500
+        assert call(another, "GET", "/v1/experiments/other/lag")[0] == 500
         assert call(another, "GET", "/healthz")[0] == 200
 
 

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import math
 import random
 import ssl
 import threading
@@ -19,6 +20,7 @@ from aftereffect.errors import (
     ParameterError,
     ServiceError,
 )
+from aftereffect.lag import LagEstimate, Quantity
 from aftereffect.live.rules import Outcome, Slot
 from aftereffect.live.status import ArmStatus, Next, Status
 
@@ -102,6 +104,10 @@ class Client:
     def status(self, name: str) -> Status:
         """How an experiment stands; as `Experiment.status`."""
         return _status(self._send("GET", _path(name)))
+
+    def lag(self, name: str) -> LagEstimate:
+        """How long effects linger; as `estimate_lag` of the history, made anew when the totals have grown by a twentieth."""
+        return _lag(self._send("GET", f"{_path(name)}/lag"))
 
     def close(self, name: str) -> Status:
         """End an experiment; as `Experiment.close`."""
@@ -217,3 +223,14 @@ def _status(answer: dict[str, Any]) -> Status:
             "awaited": tuple(answer["awaited"]),
         }
     )
+
+
+def _lag(answer: dict[str, Any]) -> LagEstimate:
+    known = _known(answer)
+    lists = {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
+    return LagEstimate(**known | lists | {"lingers": Quantity(**_known(answer["lingers"]))})
+
+
+def _known(answer: dict[str, Any]) -> dict[str, Any]:
+    """Numbers that JSON has no words for: an upper end that is nowhere, and what is not a number."""
+    return {name: value if value is not None else math.inf if name == "high" else math.nan for name, value in answer.items()}

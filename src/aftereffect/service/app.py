@@ -18,8 +18,8 @@ from aftereffect.service.problems import answer_errors
 _KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _FILES = """
 index.html icon.svg page.css overview.css detail.css charts.css
-page.js arms.js charts.js detail.js dom.js entrance.js estimates.js loop.js overview.js service.js shares.js table.js totals.js
-words.js
+page.js arms.js charts.js detail.js dom.js entrance.js estimates.js landing.js loop.js overview.js service.js shares.js table.js
+totals.js words.js
 """
 #: The page, by path: where it lies in the package, and what it is.
 PAGE = {

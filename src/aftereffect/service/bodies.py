@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, cast, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from aftereffect.lag import LagEstimate, Quantity
 from aftereffect.live import ArmStatus, Line, Next, Outcome, Slot, Status, Verification
 from aftereffect.live.ledger import Difference
 from aftereffect.live.rules import LONGEST_KEY
@@ -118,6 +119,16 @@ TimelineAnswer = answer(
     slots=int,
     width=int,
     pieces=several(answer_of(Piece)),
+)
+LagAnswer = answer_of(
+    LagEstimate,
+    mean=float | None,
+    high=float | None,
+    lingers=answer_of(Quantity, value=float | None, high=float | None),
+    lags=list[int],
+    landed=list[float],
+    landed_low=list[float],
+    landed_high=list[float],
 )
 Health = answer("Health", "The service answers, and so does its storage.", status=Literal["ok"], version=str)
 

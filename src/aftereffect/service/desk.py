@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from aftereffect.live import Experiment, Storage
+from aftereffect.service.lingering import Lingering
 from aftereffect.service.metrics import Metrics
 from aftereffect.service.timeline import Timeline
 
@@ -44,3 +45,4 @@ class Desk:
         self.writers = Kept(lambda name: Experiment.open(name, storage=storage))
         self.readers = Kept(lambda name: Experiment.open(name, storage=storage))
         self.timelines = Kept(lambda name: Timeline(Experiment.open(name, storage=storage)))
+        self.lags = Kept(lambda name: Lingering(self.timelines[name]))

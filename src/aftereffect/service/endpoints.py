@@ -57,7 +57,9 @@ def links(operations: tuple[str, ...], **parameters: str) -> dict[str, Any]:
     return {operation: {"operationId": operation, "parameters": parameters} for operation in operations}
 
 
-_ON_EXPERIMENT = links(("status", "ask", "history", "timeline", "verify", "export", "close"), name="$response.body#/name")
+_ON_EXPERIMENT = links(
+    ("status", "ask", "history", "timeline", "lag", "verify", "export", "close"), name="$response.body#/name"
+)
 _ON_SLOT = links(("decide", "tell"), name="$request.path.name", n="$response.body#/slot")
 
 
@@ -158,6 +160,12 @@ def timeline(
     """An experiment from its beginning to now in a few hundred pieces, for pictures."""
     slots, width, summed = desk.timelines[name].summary(pieces)
     return {"slots": slots, "width": width, "pieces": [piece._asdict() for piece in summed]}
+
+
+@router.get("/experiments/{name}/lag", operation_id="lag", response_model=bodies.LagAnswer, responses=told(_NOT_FOUND))
+def lag(name: Name, desk: Reading) -> Plain:
+    """How long effects linger, as the totals tell; or why they do not. Estimated anew when they have grown by a twentieth."""
+    return desk.lags[name].estimate().plain()
 
 
 @router.get(

@@ -3,6 +3,7 @@
 import { dress, MOST, shownOf } from "./arms.js";
 import { keep, make, part, say, set, tell } from "./dom.js";
 import { Estimates, MANY } from "./estimates.js";
+import { Landing } from "./landing.js";
 import { Problem } from "./service.js";
 import { Shares } from "./shares.js";
 import { ArmsTable } from "./table.js";
@@ -27,6 +28,7 @@ export class Detail {
     this.estimates = new Estimates(part(root, "estimates"), (arm) => this.#highlight(arm));
     this.shares = new Shares(part(root, "shares"), part(root, "shares-table"));
     this.totals = new Totals(part(root, "totals"), part(root, "totals-table"), part(root, "totals-note"));
+    this.landing = new Landing(root);
     for (const place of [part(root, "arms"), this.shares.legend, this.totals.legend]) {
       place.addEventListener("pointerover", ({ target }) => {
         const square = target.closest("tr, li")?.querySelector("[data-arm]");
@@ -52,6 +54,7 @@ export class Detail {
     part(this.root, "state").hidden = true;
     tell(part(this.root, "problem"), null);
     for (const chart of [this.shares, this.totals]) chart.wait("Reading the history …");
+    this.landing.clear();
   }
 
   /** Whether all is well with it. */
@@ -59,6 +62,7 @@ export class Detail {
     try {
       this.#show(await service.status(this.#name, signal));
       await this.#readHistory(service, signal);
+      if (!signal.aborted) this.landing.refresh(service, this.#name, this.#status.told); // and nobody waits for it
       tell(part(this.root, "problem"), null);
       return true;
     } catch (error) {

@@ -46,6 +46,10 @@ export class Service {
     return this.#get(`${address(name)}/timeline?pieces=${pieces}`, signal, 60);
   }
 
+  lag(name, signal) {
+    return this.#get(`${address(name)}/lag`, signal, 60);
+  }
+
   async #get(path, signal, seconds = 15) {
     const headers = this.#token === null ? {} : { Authorization: `Bearer ${this.#token}` };
     const patience = AbortSignal.any([signal, AbortSignal.timeout(seconds * 1000)]);

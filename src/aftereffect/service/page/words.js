@@ -20,6 +20,9 @@ export const count = (number) => whole.format(number);
 export const counted = (number, one, many = `${one}s`) => `${count(number)} ${plural.select(number) === "one" ? one : many}`;
 export const wholePercent = (share) => wholePercents.format(share);
 export const percent = (share) => (share === null ? MISSING : percents.format(share));
+/** To one decimal; not below zero, where an estimate of a time can fall. */
+export const tenths = (number) => withDigits(1).format(Math.max(0, number));
+export const lasting = (slots) => `${tenths(slots)} slots`;
 export const and = (parts) => joined.format(parts);
 
 /** How to write amounts that belong together: with as many decimals as give the largest four digits. */
@@ -88,4 +91,12 @@ export function waits(status) {
   if (awaited.length === 0) return following;
   const why = status.next.hold ? "It goes on with the same arm until it is told" : "Not told yet:";
   return `${why} ${totals} of ${slots(awaited)}. ${following}`;
+}
+
+/** How long effects linger, or why that cannot be told. */
+export function lingering({ known, reason, mean, low, high, level, lingers }) {
+  if (!known) return `Cannot tell: ${reason}.`;
+  if (high < 0.05 && lingers.high < 0.05) return "A reward lands in the very slot of its pull.";
+  const average = `A reward takes ${lasting(mean)} on average (${wholePercent(level)} band ${tenths(low)} to ${tenths(high)})`;
+  return `${average}; nine tenths have landed after ${lasting(lingers.value)} (${tenths(lingers.low)} to ${tenths(lingers.high)}).`;
 }
