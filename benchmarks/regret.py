@@ -107,7 +107,7 @@ def growth_table(growths: Mapping[str, Growth]) -> str:
     """How the regret of SettleUcb grows where the reach is finite."""
     rows: list[Sequence[str]] = [("setting", f"T = {GROWS_FROM:,}", f"T = {GROWS_TO:,}", "p")]
     rows += [(name, amount(grown.first), amount(grown.last), f"{grown.exponent:.2f}") for name, grown in growths.items()]
-    return f"## Growth of SettleUcb's mean regret, as (ln T)^p\n\n{markdown(rows)}"
+    return f"## Growth of SettleUcb's mean regret, as a + b (ln T)^p\n\n{markdown(rows)}"
 
 
 def cost_table(costs: Mapping[str, Cost]) -> str:

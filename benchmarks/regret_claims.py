@@ -72,7 +72,7 @@ def _beyond(beyond: Sequence[Played]) -> Iterator[Verdict]:
 
 def _growth(growths: Mapping[str, Growth]) -> Verdict:
     exponents = {name: growth.exponent for name, growth in growths.items()}
-    return _at_most(f"where the reach is finite, regret grows as (ln T)^p with p at most {STEEPEST}", exponents, STEEPEST)
+    return _at_most(f"where the reach is finite, regret grows as a + b (ln T)^p with p at most {STEEPEST}", exponents, STEEPEST)
 
 
 def _cost(costs: Mapping[str, Cost]) -> Verdict:

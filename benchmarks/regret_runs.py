@@ -96,8 +96,12 @@ def _regret(policy: ae.Policy, setting: Setting, runs: int, seed: int) -> Matrix
     return np.column_stack(ends)
 
 
+#: Exponents that are tried.
+GROWTH_POWERS = [round(0.05 * step, 2) for step in range(1, 201)]
+
+
 class Growth(NamedTuple):
-    """The mean regret of SettleUcb where the long runs begin and end, and p in regret ~ (ln T)^p between."""
+    """The mean regret of SettleUcb where the long runs begin and end, and p in regret = a + b (ln T)^p between."""
 
     first: float
     last: float
@@ -105,11 +109,11 @@ class Growth(NamedTuple):
 
 
 def growth(setting: Setting, runs: int, seed: int) -> Growth:
-    """By least squares of log regret on log ln T."""
+    """By least squares: a straight line against (ln T)^p for each p. What the first hold and visits cost is in a."""
     slots = log_spaced(GROWS_FROM, GROWS_TO, GROWTH_CHECKPOINTS)
     mean = ae.simulate(SETTLE, setting.environment, GROWS_TO, runs, seed=seed, checkpoints=slots)[0].mean
-    exponent, _ = np.polyfit(np.log(np.log(slots)), np.log(mean), 1)
-    return Growth(float(mean[0]), float(mean[-1]), float(exponent))
+    left = {power: np.polyfit(np.log(slots) ** power, mean, 1, full=True)[1].sum() for power in GROWTH_POWERS}
+    return Growth(float(mean[0]), float(mean[-1]), min(GROWTH_POWERS, key=left.__getitem__))
 
 
 class Cost(NamedTuple):

@@ -2,6 +2,7 @@
 
 import json
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from scipy.optimize import nnls
 
 import aftereffect as ae
 from aftereffect.cli.main import main
-from aftereffect.lag.design import bins, shares_played, whitened
+from aftereffect.lag.design import bins, shares_played
 from aftereffect.lag.fit import nonnegative
 from aftereffect.lag.seen import Seen, seen
 from aftereffect.simulation.trace import traced
@@ -19,8 +20,7 @@ MEANS = (0.9, 0.6, 0.3)
 
 def blocks(slots, arms, rng):
     """Arms held for a random while each."""
-    played = np.repeat(rng.integers(0, arms, slots), rng.integers(1, 40, slots))[:slots]
-    return played
+    return np.repeat(rng.integers(0, arms, slots), rng.integers(1, 40, slots))[:slots]
 
 
 def landing(arms, means, shares):
@@ -49,18 +49,15 @@ def test_the_design_is_what_it_says():
     edges = bins(16, 5)
     rows = shares_played(history, edges).reshape(60, len(edges) - 1, 3)
     for t in (0, 1, 7, 59):
-        for b, (first, end) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+        for b, (first, end) in enumerate(pairwise(edges)):
             for arm in range(3):
                 played = [history.arm[t - lag] == arm for lag in range(first, end) if t >= lag]
                 assert rows[t, b, arm] == pytest.approx(sum(played) / (end - first))
 
 
-def test_unknown_totals_take_their_echo_with_them():
-    totals = np.array([1.0, 2.0, np.nan, 4.0, 5.0])
-    rows = np.arange(5.0)[:, None]
-    assert whitened(rows, totals, 0.0).totals.tolist() == [1, 2, 4, 5]
-    assert whitened(rows, totals, 0.5).totals.tolist() == [1.5, 3.0]
-    assert whitened(rows, totals, 0.5).rows.ravel().tolist() == [1.0, 2.5]
+def test_slots_without_totals_have_no_row():
+    history = Seen(np.array([0, 1, 0, 1]), np.array([1.0, np.nan, 2.0, np.nan]))
+    assert shares_played(history, np.array([0, 1, 2])).tolist() == [[1, 0, 0, 0], [1, 0, 0, 1]]
 
 
 @pytest.mark.parametrize(
@@ -76,12 +73,12 @@ def test_without_noise_the_lag_is_found(spread):
 
 @pytest.mark.parametrize("spread", [ae.Interval(5, 16), ae.UniformDelay(5, 15), ae.UniformDelay(0, 60)], ids=str)
 def test_bands_hold_the_truth(spread):
-    """Bands of 90 % in 12 histories: nine right or more but for four cases in a thousand; `make bench-lag` counts better."""
-    estimates = [told(spread, replication) for replication in range(12)]
-    assert sum(each.low <= spread.mean_lag <= each.high for each in estimates) >= 9
+    """Bands of 90 % in eight histories: five right or more but for five cases in a thousand; `make bench-lag` counts better."""
+    estimates = [told(spread, replication) for replication in range(8)]
+    assert sum(each.low <= spread.mean_lag <= each.high for each in estimates) >= 5
     assert all(each.known for each in estimates)
     over = np.flatnonzero(np.cumsum(spread.shares) >= 0.9 - 1e-9)[0]
-    assert np.mean([each.lingers.value for each in estimates]) == pytest.approx(over, rel=0.25)
+    assert np.median([each.lingers.value for each in estimates]) == pytest.approx(over, rel=0.25)
 
 
 def test_the_curve_is_the_share_landed_by_each_lag():
@@ -90,7 +87,7 @@ def test_the_curve_is_the_share_landed_by_each_lag():
     assert estimate.landed[0] == pytest.approx(0, abs=0.1)
     assert estimate.landed[-1] == pytest.approx(1)
     assert all(np.diff(estimate.landed) >= -1e-12)
-    assert all(low <= landed <= high for _, landed, low, high in (row.values() for row in estimate.rows()))
+    assert all(row["low"] <= row["landed"] + 1e-9 and row["landed"] <= row["high"] + 1e-9 for row in estimate.rows())
     assert estimate.landed[10] == pytest.approx(6 / 11, abs=0.15)
 
 
@@ -126,6 +123,7 @@ def test_a_higher_level_is_a_wider_band_and_a_seed_the_same_one():
         ((["A"] * 300, [None] * 300), "0 slots with totals are too few"),
         ((["A", "B"] * 100, [0.0] * 200), "all totals are the same"),
         ((["A", "B"] * 100, np.random.default_rng(3).random(200)), "the mean lag may be anything from"),
+        ((list(range(41)) * 3, range(123)), "41 arms are too many, at most 40"),
     ],
 )
 def test_cannot_tell(history, reason):
@@ -138,7 +136,8 @@ def test_cannot_tell(history, reason):
 
 def test_long_histories_are_read_from_their_beginning():
     rng = np.random.default_rng(4)
-    assert ae.estimate_lag((blocks(30_000, 2, rng), rng.random(30_000))).slots == 20_000
+    assert ae.estimate_lag((blocks(12_000, 2, rng), rng.random(12_000))).slots == 10_000
+    assert ae.estimate_lag((rng.integers(0, 30, 4_000), rng.random(4_000))).slots == 10**6 // (12 * 30)
 
 
 @pytest.mark.parametrize(
@@ -163,18 +162,19 @@ def test_numbers_that_are_no_numbers_count_as_missing():
 
 
 def test_command_line(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("AFTEREFFECT_STORAGE", f"sqlite:///{tmp_path / 'live.db'}")
-    experiment = ae.Experiment.create("shop", arms=["A", "B"], policy="round-robin", reward_range=(0, 10))
+    storage = f"sqlite:///{tmp_path / 'live.db'}"
+    monkeypatch.setenv("AFTEREFFECT_STORAGE", storage)
+    experiment = ae.Experiment.create("shop", arms=["A", "B"], policy="ars-ucb", reward_range=(0, 10), storage=storage)
     assert main(["lag", "shop"]) == 0
     assert capsys.readouterr().out.startswith("cannot tell how long effects linger: 0 slots")
-    arms, shares = [], ae.Interval(3, 6).shares
-    rng = np.random.default_rng(5)
+    pulled, shares = [], ae.Interval(3, 6).shares
     for slot in range(400):
-        arms.append({"A": 8.0, "B": 2.0}[experiment.ask(slot).arm] if slot % 50 else rng.uniform(0, 10))
-        experiment.tell(slot, float(np.dot(arms[::-1][: len(shares)], shares[: len(arms)])))
+        pulled.append({"A": 8.0, "B": 2.0}[experiment.ask(slot).arm])
+        landing_now = pulled[::-1][: len(shares)]
+        experiment.tell(slot, float(np.dot(landing_now, shares[: len(landing_now)])))
     assert main(["lag", "shop", "--plot", str(tmp_path / "lag.png")]) == 0
     assert (tmp_path / "lag.png").read_bytes().startswith(b"\x89PNG")
-    assert "linger" in (text := capsys.readouterr().out) or text.startswith("mean lag")
+    assert capsys.readouterr().out.startswith("mean lag 4.0 slots (")
     assert main(["lag", "shop", "--format", "json"]) == 0
     assert set(json.loads(capsys.readouterr().out)) >= {"known", "mean", "low", "high", "lingers", "landed"}
     assert main(["lag", "shop", "--format", "csv"]) == 0

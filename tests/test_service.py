@@ -25,6 +25,7 @@ from services import EXPERIMENT, Lines, Process, call, in_thread, log_of, wait_u
 
 import aftereffect as ae
 from aftereffect.cli import main
+from aftereffect.lag.estimate import MOST_ARMS
 from aftereffect.service import guard, lingering
 from aftereffect.service.run import server_for
 from aftereffect.service.tokens import create_token, revoke_token
@@ -122,7 +123,7 @@ def test_refusals_record_nothing(banner, storage, method, path, body, status, pr
 def test_how_long_effects_linger(service, storage):
     with ae.open_storage(storage) as place:
         late = played(place, "late", ["A", "B", "C"], 300, late=2, shares=LATE)
-        played(place, "crowd", [f"arm {number}" for number in range(lingering.MOST_ARMS + 1)], 200, shares=LATE)
+        played(place, "crowd", [f"arm {number}" for number in range(MOST_ARMS + 1)], 200, shares=LATE)
         expected = ae.estimate_lag(late.history())
     status, answer, _ = call(service, "GET", "/v1/experiments/late/lag")
     assert (status, answer) == (200, expected.plain())
@@ -135,7 +136,7 @@ def test_how_long_effects_linger(service, storage):
     assert (new["known"], new["mean"], new["high"], new["lags"]) == (False, None, None, [])
     assert new["lingers"] == {"value": None, "low": 0.0, "high": None}
     crowd = call(service, "GET", "/v1/experiments/crowd/lag")[1]
-    assert (crowd["known"], crowd["reason"].partition(" for ")[0]) == (False, "33 arms are too many")
+    assert (crowd["known"], crowd["reason"].partition(",")[0]) == (False, f"{MOST_ARMS + 1} arms are too many")
     status, answer, _ = call(service, "GET", "/v1/experiments/nothing/lag")
     assert (status, answer["message"].startswith("there is no experiment 'nothing' in ")) == (404, True)
 

@@ -90,13 +90,14 @@ def test_kl_rounds_choose_as_a_literal_version_does():
     state, params, kernels = policy.initial(4), policy.params(4, 10**9), policy.kernels()
     plays, collected, rounds, t = np.zeros(4), np.zeros(4), np.zeros(4, dtype=int), 0
     for _ in range(200):
+        log = math.log(max(t, 1))
         index = [
             math.inf
             if plays[arm] == 0
             else 1.0
             if collected[arm] == plays[arm]
             else brentq(
-                lambda q, arm=arm: plays[arm] * divergence(collected[arm] / plays[arm], q) - math.log(t),
+                lambda q, arm=arm, log=log: plays[arm] * divergence(collected[arm] / plays[arm], q) - log,
                 collected[arm] / plays[arm],
                 1 - 1e-15,
             )

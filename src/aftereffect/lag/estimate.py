@@ -7,7 +7,6 @@ them.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,8 +14,8 @@ import numpy as np
 
 from aftereffect.checks import real, shown, whole
 from aftereffect.errors import ParameterError
-from aftereffect.kernels import Slots, Vector
-from aftereffect.lag.design import bins, shares_played, whitened
+from aftereffect.kernels import Matrix, Slots, Vector
+from aftereffect.lag.design import bins, shares_played
 from aftereffect.lag.fit import Fit, Model
 from aftereffect.lag.picture import plot_landing
 from aftereffect.lag.seen import History, Seen, seen
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     import matplotlib.axes
 
 #: A history is read up to here, or less with many arms; what matters happens while a policy still explores.
-MOST_SLOTS, MOST_CELLS = 20_000, 30_000_000
+MOST_SLOTS, MOST_CELLS, MOST_ARMS = 10_000, 1_000_000, 40
 LEAST_SLOTS = 100
 MOST_BINS = 12
 #: Reaches that are tried grow by this, up to a fifth of the history.
@@ -33,17 +32,15 @@ REACHES = 1.2
 #: Models that count less than this against the best are left out.
 NEGLIGIBLE = 0.03
 #: How strongly a longer reach speaks against a model, as a power of it.
-PARSIMONY = 2.0
-#: Below this the noise of neighbouring slots is taken as independent.
-FAINT_ECHO = 0.2
-MOST_ECHO = 0.5
+PARSIMONY = 2.5
 SHUFFLES = 40
 #: When effects are said to be over.
 LANDED = 0.9
 #: Normal quantiles of the levels on offer.
 LEVELS = {0.5: 0.674, 0.8: 1.282, 0.9: 1.645, 0.95: 1.96, 0.99: 2.576}
-#: What a band's standard error is of what was found: part of the noise within a model is counted again between models.
-CALIBRATION = 0.92
+#: What a standard error is of what was found: part of the noise within models is counted again between them, but where that
+#: of neighbouring slots is alike, too few blocks are left to measure it by. See ``benchmarks/lag.py``.
+FAITHFUL, ECHOING = 0.95, 0.15
 
 
 class Quantity(NamedTuple):
@@ -130,43 +127,37 @@ def estimate_lag(history: History, *, level: float = 0.9, seed: int = 0) -> LagE
     >>> print(estimate_lag((["A", "B"] * 20, [.5] * 40)))
     cannot tell how long effects linger: 40 slots with totals are too few, at least 100 are needed
     """
-    quantile = _quantile(level)
+    if real("level", level) not in LEVELS:
+        raise ParameterError(f"level must be one of {', '.join(map(str, LEVELS))}, got {shown(level)}")
     record = _read(seen(history))
     known = int(np.isfinite(record.total).sum())
     if known < LEAST_SLOTS:
         return _unknown(f"{known:,} slots with totals are too few, at least {LEAST_SLOTS} are needed", level, known)
+    if record.arms > MOST_ARMS:
+        return _unknown(f"{record.arms} arms are too many, at most {MOST_ARMS} can be told apart", level, known)
     if float(np.nanmax(record.total)) == float(np.nanmin(record.total)):
         return _unknown("all totals are the same", level, known)
-    fits, counts, block = _models(record)
     rng = np.random.default_rng(whole("seed", seed, at_least=0))
-    lags = np.arange(math.ceil(1.2 * max(fit.model.edges[-1] for fit in fits)) + 1)
-    again = _shuffled(fits, block, rng)
-
-    def band(of: Callable[[Fit], Vector]) -> tuple[Vector, Vector]:
-        values = np.array([of(fit) for fit in fits])
-        middle = counts @ values
-        within = np.array([np.var([of(fit) for fit in shuffles], axis=0) for shuffles in again])
-        error = np.sqrt(counts @ (within + (values - middle) ** 2))
-        return middle, quantile * CALIBRATION * error
-
-    mean, about = band(lambda fit: np.array([fit.mean_lag]))
-    over, around = band(lambda fit: np.array([_over(fit)]))
-    landed, beside = band(lambda fit: fit.landed(lags))
-    reason = "" if about[0] <= max(0.5 * mean[0], 2.0) else (
-        f"the mean lag may be anything from {max(mean[0] - about[0], 0):.0f} to {mean[0] + about[0]:.0f} slots"
-    )  # fmt: skip
+    found = _averaged(record, rng)
+    error = LEVELS[level] * (FAITHFUL + ECHOING * found.echo) * found.error
+    mean, over, landed = found.value[0], found.value[1], found.value[2:]
+    about, around, beside = error[0], error[1], error[2:]
+    low, high = _interval(mean, about)
+    vague = about > max(0.5 * mean, 2.0)
+    reason = f"the mean lag may be anything from {low:.0f} to {high:.0f} slots" if vague else ""
     return LagEstimate(
-        not reason,
+        not vague,
         reason,
-        float(mean[0]),
-        *_interval(mean[0], about[0]),
-        Quantity(float(over[0]), *_interval(over[0], around[0])),
+        float(mean),
+        low,
+        high,
+        Quantity(float(over), *_interval(over, around)),
         level,
         known,
-        tuple(lags.tolist()),
+        tuple(range(len(landed))),
         tuple(landed.tolist()),
-        tuple(np.clip(landed - beside, 0, 1).tolist()),
-        tuple(np.clip(landed + beside, 0, 1).tolist()),
+        tuple(np.maximum(landed - beside, 0.0).tolist()),
+        tuple(np.minimum(landed + beside, 1.0).tolist()),
     )
 
 
@@ -176,13 +167,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _quantile(level: float) -> float:
-    given = real("level", level)
-    if given not in LEVELS:
-        raise ParameterError(f"level must be one of {', '.join(map(str, LEVELS))}, got {shown(level)}")
-    return LEVELS[given]
 
 
 def _read(history: Seen) -> Seen:
@@ -200,12 +184,6 @@ def _interval(value: float, about: float) -> tuple[float, float]:
     return float(max(value - about, 0.0)), float(value + about)
 
 
-def _over(fit: Fit) -> float:
-    """The lag by which nine tenths have landed."""
-    landed = np.append(0.0, np.cumsum(fit.shares))
-    return float(np.interp(LANDED, landed, fit.model.edges)) - 1.0
-
-
 def _reaches(slots: int) -> list[int]:
     """The reaches that are tried."""
     reaches = [0, 1, 2, 3, 4]
@@ -214,48 +192,69 @@ def _reaches(slots: int) -> list[int]:
     return reaches
 
 
-def _models(history: Seen) -> tuple[list[Fit], Vector, int]:
-    """Fits that count, how much each does, and how long the blocks of noise are."""
-    reaches = _reaches(len(history.arm))
-    fits = [_fit(history, reach, 0.0) for reach in reaches[::2]]
-    counts, _ = _counts(fits)
-    unexplained = _unexplained(fits[int(counts.argmax())])
+class _Averaged(NamedTuple):
+    """The mean lag, when effects are over, and what has landed by each lag: over all models; and how alike noise is."""
+
+    value: Vector
+    error: Vector
+    echo: float
+
+
+def _averaged(history: Seen, rng: np.random.Generator) -> _Averaged:
+    """Fit all models, and those that count again and again."""
+    totals = history.total[np.isfinite(history.total)]
+    fits, left = [], []
+    for reach in _reaches(len(history.arm)):
+        fit, _, unexplained = _fit(history, totals, bins(reach, MOST_BINS))
+        fits.append(fit)
+        left.append(float(np.square(unexplained).sum()))
+    best = fits[int(np.argmin(left))].model.edges
+    _, _, noise = _fit(history, totals, best)
+    block = int(min(max(20, 2 * best[-1]), len(totals) // 10))
+    counts = _counts(fits, np.array(left), _per_slot(noise, block))
+    kept = np.flatnonzero(counts >= NEGLIGIBLE * counts.max())
+    counts = counts[kept] / counts[kept].sum()
+    lags = np.arange(math.ceil(1.2 * max(fits[at].model.edges[-1] for at in kept)) + 1)
+    starts = rng.integers(0, len(totals), (SHUFFLES, -(-len(totals) // block)))
+    orders = [((start[:, None] + np.arange(block)) % len(totals)).ravel()[: len(totals)] for start in starts]
+    values, within = [], []
+    for at in kept:
+        fit, rows, unexplained = _fit(history, totals, fits[at].model.edges)
+        explained = totals - unexplained
+        again = [fit.model.fitted(rows.T @ (explained + unexplained[order]), fit.shares) for order in orders]
+        values.append(_told(fit, lags))
+        within.append(np.var([_told(each, lags) for each in again], axis=0))
+    value = counts @ np.array(values)
+    error = np.sqrt(counts @ (np.array(within) + (np.array(values) - value) ** 2))
+    return _Averaged(value, error, _echo(noise))
+
+
+def _told(fit: Fit, lags: Slots) -> Vector:
+    return np.concatenate([[fit.mean_lag, fit.over(LANDED)], fit.landed(lags)])
+
+
+def _fit(history: Seen, totals: Vector, edges: Slots) -> tuple[Fit, Matrix, Vector]:
+    """The fit with these bins, its rows, and what it leaves unexplained."""
+    rows = shares_played(history, edges)
+    fit = Model(rows, edges, history.arms).fitted(rows.T @ totals)
+    return fit, rows, totals - rows @ fit.weights
+
+
+def _per_slot(unexplained: Vector, block: int) -> float:
+    """The variance of sums over blocks, per slot, and at least that of single slots."""
+    slots = len(unexplained) // block * block
+    blocks = unexplained[:slots].reshape(-1, block).sum(axis=1)
+    return max(float(np.square(blocks).sum()) / slots, float(np.square(unexplained).mean()), 1e-300)
+
+
+def _echo(unexplained: Vector) -> float:
+    """The correlation of neighbours, from 0 on."""
     squares = float(unexplained @ unexplained)
-    echo = float(unexplained[1:] @ unexplained[:-1]) / squares if squares > 0 else 0.0
-    echo = min(echo, MOST_ECHO) if echo >= FAINT_ECHO else 0.0
-    fits = [_fit(history, reach, echo) for reach in reaches]
-    counts, block = _counts(fits)
-    kept: Slots = np.flatnonzero(counts >= NEGLIGIBLE * counts.max())
-    return [fits[at] for at in kept], counts[kept] / counts[kept].sum(), block
+    return max(float(unexplained[1:] @ unexplained[:-1]) / squares, 0.0) if squares > 0 else 0.0
 
 
-def _fit(history: Seen, reach: int, echo: float) -> Fit:
-    edges = bins(reach, MOST_BINS)
-    model = Model(edges, history.arms, whitened(shares_played(history, edges), history.total, echo))
-    return model.fitted(model.data.totals)
-
-
-def _unexplained(fit: Fit) -> Vector:
-    return fit.model.data.totals - fit.explained
-
-
-def _counts(fits: list[Fit]) -> tuple[Vector, int]:
-    """How much each fit counts, and how long blocks of noise must be."""
-    left = np.array([float(np.square(_unexplained(fit)).sum()) for fit in fits])
-    best = fits[int(left.argmin())]
-    unexplained = _unexplained(best)
-    slots = len(unexplained)
-    block = int(min(max(20, 2 * best.model.edges[-1]), slots // 10))
-    blocks = unexplained[: slots // block * block].reshape(-1, block).sum(axis=1)
-    noise = max(float(np.square(blocks).sum()) / (len(blocks) * block), left.min() / slots, 1e-300)
+def _counts(fits: list[Fit], left: Vector, noise: float) -> Vector:
+    """How much each fit counts."""
     logs = -(left - left.min()) / (2 * noise) - PARSIMONY * np.log([fit.model.edges[-1] for fit in fits])
-    counts = np.exp(logs - logs.max())
-    return counts / counts.sum(), block
-
-
-def _shuffled(fits: list[Fit], block: int, rng: np.random.Generator) -> list[list[Fit]]:
-    """Each model fitted again to what it explains and its noise in another order: the same for all."""
-    slots = len(fits[0].explained)
-    starts = rng.integers(0, slots, (SHUFFLES, -(-slots // block)))
-    orders = [((start[:, None] + np.arange(block)) % slots).ravel()[:slots] for start in starts]
-    return [[fit.model.fitted(fit.explained + _unexplained(fit)[order], fit.shares) for order in orders] for fit in fits]
+    counts: Vector = np.exp(logs - logs.max())
+    return counts

@@ -1,14 +1,12 @@
 """Means of arms and shares of lags that explain totals best: least squares in turns, the shares never negative."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aftereffect.kernels import Matrix, Slots, Vector
-from aftereffect.lag.design import Whitened
 
 Mask: TypeAlias = NDArray[np.bool_]
 
@@ -17,36 +15,29 @@ _RIDGE = 1e-6
 _TURNS, _CLOSE = 40, 1e-5
 
 
-@dataclass(frozen=True, eq=False)
 class Model:
-    """A division of lags into bins, and the sums over slots that all fits with it need."""
+    """A division of lags into bins, and the sums over slots that fits with it need."""
 
-    edges: Slots
-    arms: int
-    data: Whitened
+    def __init__(self, rows: Matrix, edges: Slots, arms: int) -> None:
+        self.edges, self.arms = edges, arms
+        self.gram: Matrix = (rows.T @ rows).reshape(self.size, arms, self.size, arms)
 
     @property
     def size(self) -> int:
         """The number of bins."""
         return len(self.edges) - 1
 
-    @cached_property
-    def gram(self) -> Matrix:
-        """The products of columns, by bin and arm twice."""
-        gram: Matrix = (self.data.rows.T @ self.data.rows).reshape(self.size, self.arms, self.size, self.arms)
-        return gram
-
-    def fitted(self, totals: Vector, start: Vector | None = None) -> "Fit":
-        """The best shares and means for some totals of these slots."""
-        target = (self.data.rows.T @ totals).reshape(self.size, self.arms)
-        shares = np.full(self.size, 1 / self.size) if start is None else start
+    def fitted(self, target: Vector, start: Vector | None = None) -> "Fit":
+        """The best shares and means, given the products of the columns with totals."""
+        wanted = target.reshape(self.size, self.arms)
+        shares: Vector = np.full(self.size, 1 / self.size) if start is None else start
         positive = shares > 0
         means: Vector = np.zeros(self.arms)
         for _ in range(_TURNS):
             by_arm = np.tensordot(np.tensordot(shares, self.gram, (0, 0)), shares, (1, 0))
-            means = np.asarray(np.linalg.solve(ridged(by_arm), shares @ target), dtype=np.float64)
+            means = np.asarray(np.linalg.solve(ridged(by_arm), shares @ wanted), dtype=np.float64)
             by_bin = np.tensordot(np.tensordot(self.gram, means, (3, 0)), means, (1, 0))
-            found, positive = nonnegative(ridged(by_bin), target @ means, positive)
+            found, positive = nonnegative(ridged(by_bin), wanted @ means, positive)
             whole = found.sum()
             if whole <= 0:
                 break
@@ -65,11 +56,10 @@ class Fit:
     shares: Vector
     means: Vector
 
-    @cached_property
-    def explained(self) -> Vector:
-        """The totals that these would give."""
-        explained: Vector = self.model.data.rows @ np.outer(self.shares, self.means).ravel()
-        return explained
+    @property
+    def weights(self) -> Vector:
+        """What each column counts."""
+        return np.outer(self.shares, self.means).ravel()
 
     @property
     def mean_lag(self) -> float:
@@ -77,10 +67,15 @@ class Fit:
         middles = (self.model.edges[:-1] + self.model.edges[1:] - 1) / 2
         return float(self.shares @ middles)
 
-    def landed(self, lags: Vector) -> Vector:
+    def landed(self, lags: Slots) -> Vector:
         """The share that has landed by each lag."""
-        landed: Vector = np.interp(np.asarray(lags) + 1.0, self.model.edges, np.append(0.0, np.cumsum(self.shares)))
+        landed: Vector = np.interp(lags + 1.0, self.model.edges, np.append(0.0, np.cumsum(self.shares)))
         return landed
+
+    def over(self, share: float) -> float:
+        """The lag by which so much has landed."""
+        landed = np.append(0.0, np.cumsum(self.shares))
+        return max(float(np.interp(share, landed, self.model.edges)) - 1.0, 0.0)
 
 
 def ridged(matrix: Matrix) -> Matrix:

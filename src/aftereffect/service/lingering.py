@@ -1,7 +1,6 @@
 """How long effects linger in an experiment, kept until there is enough more to tell."""
 
 import threading
-from dataclasses import replace
 
 import numpy as np
 
@@ -11,9 +10,6 @@ from aftereffect.service.timeline import Timeline
 
 #: An estimate is made anew when there are more totals by this share of those that it was made from.
 GROWN = 1 / 20
-#: Time and memory of an estimate grow with slots times arms, and with the square of the arms. With more than these it would
-#: take half a minute or gigabytes from those who ask and tell; up to five arms an estimate reads as much as it ever does.
-MOST_ARMS, MOST_CELLS = 32, 100_000
 
 
 class Lingering:
@@ -32,12 +28,8 @@ class Lingering:
 
     def estimate(self) -> LagEstimate:
         """As the totals of now tell, or of a little before."""
-        number = self._timeline.number_of_arms
-        if number > MOST_ARMS:
-            why = f"{number:,} arms are too many for an estimate by the service, which makes them for {MOST_ARMS} at most"
-            return replace(estimate_lag(((), ())), reason=why)
         with self._lock:
-            arms, totals = self._timeline.beginning(min(MOST_SLOTS, MOST_CELLS // number))
+            arms, totals = self._timeline.beginning(MOST_SLOTS)
             told = int(np.isfinite(totals).sum())
             if self._estimate is None or told - self._told >= max(1, GROWN * self._told):
                 self._estimate, self._told = estimate_lag((arms, totals)), told
