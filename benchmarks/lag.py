@@ -1,8 +1,8 @@
 """How often the bands of `estimate_lag` are right: ``make bench-lag``.
 
-Histories of ARS-UCB with nine arms and 5,000 slots, 200 of each setting. Bands of 90 % should hold the true mean lag in 85 to 97 % of
-the histories that can tell, and at most a tenth should say that they cannot. Settings below the line are for information: there the
-reach is infinite, or shares end slowly.
+Histories of ARS-UCB with nine arms and 5,000 slots, 200 of each setting. Bands of 90 % should hold the true mean lag in 85 to
+97 % of the histories that can tell, and at most a tenth should say that they cannot. Settings without a promise are for
+information: their reach is infinite, or their shares end slowly.
 """
 
 import os

@@ -8,10 +8,9 @@
         stay with the arm of the highest u_i for a fifth of N_i, or visit it if it is another one
 
     a visit:  burn-in       0.7 L (1 + ln(t / t_0) / 10) slots that are not looked at; t_0 is the end of the first hold
-              first half    of max(L, 20, N_i / 2) slots
-              second half   as long
-              silent, or still rising and not yet lost? forget the first half, hold on for one and a half times as long
-              N_i += slots, M_i += total of what was not forgotten, and 0.8 L times what the arm is better than the one before
+              two halves    of max(L, 20, N_i / 2) slots that are
+              silent, or still rising and not lost yet?  forget the first half, hold on one and a half times as long
+              N_i += slots that were not forgotten, M_i += their total, and 0.8 L times what is better than the arm before
 
 After a switch from arm a to b the expected total at age x is s_b + tail(x) (s_a - s_b): what lingers pulls the newcomer
 towards the arm before it, by a share of their difference. That share is below one half from the mean lag on, for any spread
@@ -19,11 +18,11 @@ that is symmetric or falls, so a short burn-in leaves the order of the two as it
 bad one for some slots, and that is what would be costly: too little is seen, the arm is not tried again. But then totals
 rise. So a visit goes on while they do, unless the arm is beaten even by its second half, and what an arm lacks because a
 worse one was played before it is made up for. That totals fall does no harm, as an arm that looks too good will be looked at
-again. The same rule catches a lag that was underestimated, a second bump, and arms
-that linger longer than the first.
+again. The same rule checks the lag at every visit: it catches one that was underestimated, a second bump, and arms that
+linger longer than the first.
 
-Visits grow with what an arm was looked at before, so there are few, and the burn-in's growth covers every finite reach in the end. `docs/settle.md`
-has the argument, the bound and where this fails.
+Visits grow with what an arm was looked at before, so there are few, and the burn-in's growth covers every finite reach in the
+end. `docs/settle.md` has the argument, the bound and where this fails.
 """
 
 import math
@@ -42,7 +41,7 @@ from aftereffect.spec import register
 
 #: One row more than averages have.
 VISITS = len(ROWS)
-#: What a visit still wants to play, 0 when none is under way, and what its first half was.
+#: What a visit still wants to play, 0 when none is under way; slots and total of its first half; the average of the arm before.
 WANTED, HALF, SEEN, BEFORE = range(len(settling.CELLS), len(settling.CELLS) + 4)
 CURVE = BEFORE + 1
 BURN_IN, LOOK, HOLD = range(3)
