@@ -74,9 +74,7 @@ def main() -> int:
     given = options.parse_args()
     found = list(rows(given.histories, given.seed))
     head = ("spread", "mean lag", "right", "width", "error", "cannot tell", "promised")
-    print(
-        f"90 % bands of the mean lag, {given.histories} histories of {SLOTS:,} slots each; right in {RIGHT[0]:.0%} to {RIGHT[1]:.0%}"
-    )
+    print(f"90 % bands of the mean lag, from {given.histories} histories of {SLOTS:,} slots each")
     print(aligned([head, *(row for row, _ in found)]))
     return 0 if all(kept for _, kept in found) else 1
 
