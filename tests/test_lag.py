@@ -71,7 +71,7 @@ def test_without_noise_the_lag_is_found(spread):
     assert estimate.low <= estimate.mean <= estimate.high
 
 
-@pytest.mark.parametrize("spread", [ae.Interval(5, 16), ae.UniformDelay(5, 15), ae.UniformDelay(0, 60)], ids=str)
+@pytest.mark.parametrize("spread", [ae.Interval(5, 16), ae.UniformDelay(0, 60)], ids=str)
 def test_bands_hold_the_truth(spread):
     """Bands of 90 % in eight histories: five right or more but for five cases in a thousand; `make bench-lag` counts better."""
     estimates = [told(spread, replication) for replication in range(8)]
