@@ -213,6 +213,19 @@ def test_a_visit_goes_on_while_totals_rise_or_nothing_came():
     assert rising(0, 0, plays=500) == 0
 
 
+@pytest.mark.parametrize(("before", "wanted"), [(0.2, 0.5 + 0.8 * 20 * 0.3 / 40), (0.5, 0.5), (0.9, 0.5)])
+def test_what_a_worse_arm_left_out_is_made_up_for(before, wanted):
+    """The mean lag is 20, and 40 slots were looked at."""
+    policy = ae.SettleUcb()
+    (arms, own), params = policy.initial(2), policy.params(2, 10**6)
+    own[settling.SETTLED], own[settling.LAG] = 200, 20
+    arms[[PLAYS, AVERAGE], 0] = 100, before
+    for _ in range(2):
+        settle_ucb.absorb(arms, own, params, 1, 20, 10.0)
+    assert arms[PLAYS, 1] == 40
+    assert arms[AVERAGE, 1] == pytest.approx(wanted)
+
+
 def test_burn_ins_grow_with_time_so_that_any_reach_is_covered_in_the_end():
     policy = ae.SettleUcb()
     (arms, own), params = policy.initial(2), policy.params(2, 10**12)
