@@ -166,16 +166,16 @@ def absorb(arms: Matrix, own: Vector, params: Vector, arm: int, slots: int, tota
 def finish(arms: Matrix, own: Vector, arm: int, slots: int, total: float) -> None:
     """End a visit, unless its second half says that totals have not settled."""
     half, seen = own[HALF], own[SEEN]
-    mean = min((seen + total + 1.0) / (half + slots + 2.0), (half + slots + 1.0) / (half + slots + 2.0))
+    counted = half + slots
+    mean = (min(max(seen + total, 0.0), counted) + 1.0) / (counted + 2.0)
     variance = (mean * (1.0 - mean) + own[CLUMPING] * mean * mean) * (1.0 / half + 1.0 / slots)
     rise = (total / slots - seen / half) / math.sqrt(variance)
-    silent = seen + total <= 0.0 and arms[PLAYS, arm] == 0.0 and half + slots < SILENT
+    silent = seen + total <= 0.0 and arms[PLAYS, arm] == 0.0 and counted < SILENT
     if silent or rise < -FALL or (rise > RISE and not lost(arms, arm, slots, total / slots)):
         own[HALF], own[SEEN], own[WANTED], own[BEFORE] = slots, total, int(LONGER * slots), math.inf
         return
     own[WANTED] = 0.0
     arms[VISITS, arm] += 1.0
-    counted = half + slots
     missed = IN_FLIGHT * own[LAG] * max((seen + total) / counted - own[BEFORE], 0.0)
     credit(arms, arm, int(counted), seen + total + missed)
 
