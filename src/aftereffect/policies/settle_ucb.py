@@ -58,6 +58,8 @@ STAY = 0.2
 RISE, FALL, LONGER = 0.5, 2.0, 1.5
 #: Mean lags by which a visit after a worse arm is short of its own reward, times the difference.
 IN_FLIGHT = 0.8
+#: What stands for the arm before once a visit was prolonged: better than any, so that nothing is made up for.
+SETTLED_BY_NOW = 1e300
 #: Nats of evidence in the second half alone, against the best average of the others, at which an arm that rises is lost.
 LOST = 8.0
 #: An arm of which nothing at all was seen yet is looked at for this many slots: it may linger longer than the others.
@@ -172,7 +174,7 @@ def finish(arms: Matrix, own: Vector, arm: int, slots: int, total: float) -> Non
     rise = (total / slots - seen / half) / math.sqrt(variance)
     silent = seen + total <= 0.0 and arms[PLAYS, arm] == 0.0 and counted < SILENT
     if silent or rise < -FALL or (rise > RISE and not lost(arms, arm, slots, total / slots)):
-        own[HALF], own[SEEN], own[WANTED], own[BEFORE] = slots, total, int(LONGER * slots), math.inf
+        own[HALF], own[SEEN], own[WANTED], own[BEFORE] = slots, total, int(LONGER * slots), SETTLED_BY_NOW
         return
     own[WANTED] = 0.0
     arms[VISITS, arm] += 1.0
