@@ -6,9 +6,15 @@ import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aftereffect.errors import AftereffectError, OutputError
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Kinds of pictures, and how fine those of dots are.
+PICTURES, DPI = (".png", ".svg", ".pdf"), 160
 _DRAFT, _LOCK = ".draft-", ".lock"
 
 
@@ -96,3 +102,9 @@ def _told(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def save_figure(figure: "Figure", path: str | os.PathLike[str]) -> None:
+    """Write a picture; the ending of the path says in which format."""
+    with replacing(writable(path, PICTURES)) as draft:
+        figure.savefig(draft, dpi=DPI)

@@ -15,10 +15,9 @@ from aftereffect.cli.values import Number, Numbers, SpecText
 from aftereffect.errors import CorruptionError, ParameterError
 from aftereffect.extras import require
 from aftereffect.lag import estimate_lag
-from aftereffect.lag.picture import SUFFIXES as PICTURES
 from aftereffect.lag.picture import save_landing
 from aftereffect.live import DEFAULT_STORAGE, Experiment, open_storage
-from aftereffect.outputs import writable
+from aftereffect.outputs import PICTURES, writable
 
 StorageUrl: TypeAlias = Annotated[
     str,

@@ -15,13 +15,12 @@ from aftereffect.cli.values import Number, Numbers, SpecText
 from aftereffect.cli.workers import DaskAddress, Jobs, workers
 from aftereffect.environments import EngineName, described
 from aftereffect.extras import require
-from aftereffect.outputs import writable
+from aftereffect.outputs import PICTURES, writable
 from aftereffect.policies import Policy
 from aftereffect.simulation import Study
 from aftereffect.simulation.checkpoints import DEFAULT_COUNT
 from aftereffect.simulation.crew import hired
 from aftereffect.simulation.plan import planned
-from aftereffect.simulation.plotting import SUFFIXES as PICTURES
 from aftereffect.simulation.plotting import save_picture
 from aftereffect.simulation.tables import SUFFIXES as TABLES
 from aftereffect.spec import parse

@@ -203,30 +203,33 @@ class _Averaged(NamedTuple):
 def _averaged(history: Seen, rng: np.random.Generator) -> _Averaged:
     """Fit all models, and those that count again and again."""
     totals = history.total[np.isfinite(history.total)]
-    fits, left = [], []
-    for reach in _reaches(len(history.arm)):
-        fit, _, unexplained = _fit(history, totals, bins(reach, MOST_BINS))
-        fits.append(fit)
-        left.append(float(np.square(unexplained).sum()))
-    best = fits[int(np.argmin(left))].model.edges
-    _, _, noise = _fit(history, totals, best)
-    block = int(min(max(20, 2 * best[-1]), len(totals) // 10))
-    counts = _counts(fits, np.array(left), _per_slot(noise, block))
-    kept = np.flatnonzero(counts >= NEGLIGIBLE * counts.max())
-    counts = counts[kept] / counts[kept].sum()
-    lags = np.arange(math.ceil(1.2 * max(fits[at].model.edges[-1] for at in kept)) + 1)
+    edges, counts, noise, block = _models(history, totals)
+    lags = np.arange(math.ceil(1.2 * max(each[-1] for each in edges)) + 1)
     starts = rng.integers(0, len(totals), (SHUFFLES, -(-len(totals) // block)))
     orders = [((start[:, None] + np.arange(block)) % len(totals)).ravel()[: len(totals)] for start in starts]
     values, within = [], []
-    for at in kept:
-        fit, rows, unexplained = _fit(history, totals, fits[at].model.edges)
+    for each in edges:
+        fit, rows, unexplained = _fit(history, totals, each)
         explained = totals - unexplained
         again = [fit.model.fitted(rows.T @ (explained + unexplained[order]), fit.shares) for order in orders]
         values.append(_told(fit, lags))
-        within.append(np.var([_told(each, lags) for each in again], axis=0))
+        within.append(np.var([_told(shuffled, lags) for shuffled in again], axis=0))
     value = counts @ np.array(values)
     error = np.sqrt(counts @ (np.array(within) + (np.array(values) - value) ** 2))
     return _Averaged(value, error, _echo(noise))
+
+
+def _models(history: Seen, totals: Vector) -> tuple[list[Slots], Vector, Vector, int]:
+    """The bins of models that count, how much each does, what the best leaves unexplained, and how long its blocks are."""
+    edges = [bins(reach, MOST_BINS) for reach in _reaches(len(history.arm))]
+    left = np.array([float(np.square(_fit(history, totals, each)[2]).sum()) for each in edges])
+    best = edges[int(left.argmin())]
+    noise = _fit(history, totals, best)[2]
+    block = int(min(max(20, 2 * best[-1]), len(totals) // 10))
+    logs = -(left - left.min()) / (2 * _per_slot(noise, block)) - PARSIMONY * np.log([each[-1] for each in edges])
+    counts = np.exp(logs - logs.max())
+    kept = np.flatnonzero(counts >= NEGLIGIBLE)
+    return [edges[at] for at in kept], counts[kept] / counts[kept].sum(), noise, block
 
 
 def _told(fit: Fit, lags: Slots) -> Vector:
@@ -251,10 +254,3 @@ def _echo(unexplained: Vector) -> float:
     """The correlation of neighbours, from 0 on."""
     squares = float(unexplained @ unexplained)
     return max(float(unexplained[1:] @ unexplained[:-1]) / squares, 0.0) if squares > 0 else 0.0
-
-
-def _counts(fits: list[Fit], left: Vector, noise: float) -> Vector:
-    """How much each fit counts."""
-    logs = -(left - left.min()) / (2 * noise) - PARSIMONY * np.log([fit.model.edges[-1] for fit in fits])
-    counts: Vector = np.exp(logs - logs.max())
-    return counts

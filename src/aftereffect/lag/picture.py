@@ -4,7 +4,7 @@ import os
 from typing import TYPE_CHECKING
 
 from aftereffect.extras import imported
-from aftereffect.outputs import replacing, writable
+from aftereffect.outputs import save_figure
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from aftereffect.lag.estimate import LagEstimate
 
 
-SIZE, DPI = (7, 4), 150
-SUFFIXES = (".png", ".svg", ".pdf")
+SIZE = (7, 4)
 
 
 def plot_landing(estimate: "LagEstimate", ax: "matplotlib.axes.Axes | None" = None) -> "matplotlib.axes.Axes":
@@ -41,8 +40,6 @@ def save_landing(estimate: "LagEstimate", path: str | os.PathLike[str]) -> None:
     imported("matplotlib")
     from matplotlib.figure import Figure
 
-    target = writable(path, SUFFIXES)
     figure = Figure(figsize=SIZE, layout="constrained")
     plot_landing(estimate, figure.add_subplot())
-    with replacing(target) as draft:
-        figure.savefig(draft, dpi=DPI)
+    save_figure(figure, path)

@@ -4,9 +4,9 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aftereffect.outputs import replacing
+from aftereffect.outputs import DPI, replacing
 from aftereffect.simulation import Study
-from aftereffect.simulation.plotting import DPI, LEGEND
+from aftereffect.simulation.plotting import LEGEND
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -36,11 +36,6 @@ class Timeline:
         self._seq = 0
         self._arms, self._rounds, self._totals = array("i"), array("q"), array("d")
 
-    @property
-    def number_of_arms(self) -> int:
-        """How many arms there are, played or not."""
-        return len(self._experiment.settings.arms)
-
     def summary(self, pieces: int) -> tuple[int, int, list[Piece]]:
         """How many slots there are, how many a piece has, and at most so many pieces."""
         with self._lock:
@@ -75,7 +70,7 @@ class Timeline:
     def _summed(self, most: int) -> tuple[int, int, list[Piece]]:
         slots = len(self._arms)
         width = max(1, -(-slots // most))
-        plays = [0] * self.number_of_arms
+        plays = [0] * len(self._experiment.settings.arms)
         pieces = []
         for first in range(0, slots, width):
             last = min(first + width, slots) - 1

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from aftereffect.extras import imported
-from aftereffect.outputs import replacing, writable
+from aftereffect.outputs import save_figure
 
 if TYPE_CHECKING:
     import matplotlib.axes
 
     from aftereffect.simulation.study import Study
 
-SUFFIXES = (".png", ".svg", ".pdf")
 SIZE = (7.2, 5.4)
 
 
@@ -31,7 +30,6 @@ class Look(NamedTuple):
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (9, 3)))
 _LONGEST_IN_TWO_COLUMNS = 40
-DPI = 160
 PLAIN_NUMBERS = "{x:,.12g}"
 LEGEND: dict[str, Any] = {"frameon": False, "fontsize": "small", "handlelength": 4}
 
@@ -75,13 +73,11 @@ def save_picture(study: "Study", path: str | os.PathLike[str]) -> None:
     imported("matplotlib")
     from matplotlib.figure import Figure
 
-    target = writable(path, SUFFIXES)
     width, height = SIZE
     figure = Figure(figsize=(width, height + 0.15 * len(study)), layout="constrained")
     ax = plot_regret(study, figure.add_subplot())
     ax.set_title(textwrap.fill(str(study.environment), 70), fontsize="medium")
-    with replacing(target) as draft:
-        figure.savefig(draft, dpi=DPI)
+    save_figure(figure, path)
 
 
 def default_looks(names: Iterable[str]) -> list[Look]:
