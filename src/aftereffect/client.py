@@ -221,6 +221,7 @@ def _status(answer: dict[str, Any]) -> Status:
             "arms": tuple(ArmStatus(**arm) for arm in answer["arms"]),
             "next": answer["next"] and Next(**answer["next"]),
             "awaited": tuple(answer["awaited"]),
+            "notes": tuple(answer["notes"]),
         }
     )
 

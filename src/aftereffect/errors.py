@@ -5,6 +5,7 @@
     AftereffectError
     |-- SpecError           (ValueError)   a spec string that cannot be read
     |-- ParameterError      (ValueError)   a value outside what is allowed
+    |   `-- UnlikelyTotalError             a total far from all that was seen, which must be confirmed
     |-- SweepError          (ValueError)   a sweep file that cannot be played, with all its problems
     |-- OutputError         (OSError)      a path that cannot be written
     |-- InputError          (OSError)      a file that cannot be read as what it should be
@@ -39,6 +40,10 @@ class ParameterError(AftereffectError, ValueError):
     """A parameter outside what is allowed; ``field`` is its name where that is known."""
 
     field: str | None = None
+
+
+class UnlikelyTotalError(ParameterError):
+    """A total that is far from all that a live experiment has seen: a typing error, or to be confirmed."""
 
 
 @contextmanager

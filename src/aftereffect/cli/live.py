@@ -1,4 +1,4 @@
-"""``aftereffect create | ask | tell | missing | status | history | lag | export | verify | close``: live experiments."""
+"""``aftereffect create | ask | tell | missing | skip | status | history | lag | export | verify | close``: live experiments."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from aftereffect.cli.live_formats import LAG, LINES, OUTCOMES, SLOT, STATUS, VER
 from aftereffect.cli.outcomes_file import outcomes_in
 from aftereffect.cli.simulate import Format
 from aftereffect.cli.values import Number, Numbers, SpecText
-from aftereffect.errors import CorruptionError, ParameterError
+from aftereffect.errors import CorruptionError, ParameterError, UnlikelyTotalError
 from aftereffect.extras import require
 from aftereffect.lag import estimate_lag
 from aftereffect.lag.picture import save_landing
@@ -32,7 +32,7 @@ Name: TypeAlias = Annotated[str, Parameter(help="The experiment.")]
 Printed: TypeAlias = Annotated[Format, Parameter(help="How the answer is printed; of a status, csv has the arms alone.")]
 
 Revise: TypeAlias = Annotated[
-    bool, Parameter(negative=(), help="Replace what was told before, while the slot's round is open.")
+    bool, Parameter(negative=(), help="Replace what was told before, while no decision was made by it.")
 ]
 
 
@@ -109,7 +109,9 @@ def tell(
     value: Number | None = None,
     /,
     *,
+    arm: Annotated[str | None, Parameter(metavar="NAME")] = None,
     revise: Revise = False,
+    yes: Annotated[bool, Parameter(negative=())] = False,
     csv: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     storage: StorageUrl = DEFAULT_STORAGE,
     format: Printed = "table",
@@ -122,19 +124,26 @@ def tell(
         The number of the slot.
     value
         All that was seen in it.
+    arm
+        The arm that was really played, if not the one that was advised.
+    yes
+        It is right, however far from all that was seen.
     csv
-        A file with the columns slot and value, in any order and with others beside them; a slot without a value is missing. All
-        are recorded, or none.
+        A file with the columns slot and value, and perhaps arm, in any order and with others beside them. A slot without a
+        value is missing; one without an arm was played as advised. All are recorded, or none.
     """
-    outcomes: list[tuple[int, float | None]]
+    outcomes: list[tuple[int, float | None, str | None]]
     if csv is None and slot is not None and value is not None:
-        outcomes = [(slot, value)]
-    elif csv is not None and slot is None:
+        outcomes = [(slot, value, arm)]
+    elif csv is not None and slot is None and arm is None:
         outcomes = outcomes_in(csv)
     else:
         raise ParameterError("tell takes a slot and its value, or --csv with a file of them")
     with _opened(name, storage) as experiment:
-        answer = experiment.tell_many(outcomes, revise=revise)
+        try:
+            answer = experiment.tell_many(outcomes, revise=revise, confirm=yes)
+        except UnlikelyTotalError as error:
+            raise UnlikelyTotalError(f"{error}, with --yes") from None
     OUTCOMES[format](answer)
 
 
@@ -157,6 +166,31 @@ def missing(
     with _opened(name, storage) as experiment:
         answer = [experiment.missing(slot, revise=revise)]
     OUTCOMES[format](answer)
+
+
+def skip(
+    name: Name,
+    first: Number,
+    last: Number | None = None,
+    /,
+    *,
+    storage: StorageUrl = DEFAULT_STORAGE,
+    format: Printed = "table",
+) -> None:
+    """Record that nothing was decided for some slots, during an outage, say.
+
+    Where an arm was played all the same, tell its totals with --arm.
+
+    Parameters
+    ----------
+    first
+        The next slot.
+    last
+        The last slot of the gap; the same as the first if not given.
+    """
+    with _opened(name, storage) as experiment:
+        answer = experiment.skip(first, last)
+    STATUS[format](answer)
 
 
 def status(name: Name, /, *, storage: StorageUrl = DEFAULT_STORAGE, format: Printed = "table") -> None:
@@ -241,6 +275,6 @@ def close(name: Name, /, *, storage: StorageUrl = DEFAULT_STORAGE, format: Print
     STATUS[format](answer)
 
 
-COMMANDS = (create, ask, tell, missing, status, history, lag, export, verify, close)
+COMMANDS = (create, ask, tell, missing, skip, status, history, lag, export, verify, close)
 #: Their heading in the help.
 GROUP = "Live experiments"

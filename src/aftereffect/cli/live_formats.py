@@ -38,14 +38,12 @@ def _slot_text(slot: Slot) -> str:
 
 
 def _outcomes_text(outcomes: Sequence[Outcome]) -> str:
-    changes = Counter(outcome.change for outcome in outcomes)
-    late = sum(outcome.value is not None and not outcome.counts for outcome in outcomes)
-    after = " (too late to count in its round)" if late else ""
     if len(outcomes) == 1:
         slot, value, change, _ = outcomes[0]
-        return f"slot {slot}: {'missing' if value is None else notation(value)}, {change}{after}"
+        return f"slot {slot}: {'missing' if value is None else notation(value)}, {change}"
+    changes = Counter(outcome.change for outcome in outcomes)
     done = ", ".join(f"{count:,} {change}" for change, count in changes.items()) or "nothing to record"
-    return f"{len(outcomes):,} outcomes: {done}{f'; {late:,} too late to count in their rounds' if late else ''}"
+    return f"{len(outcomes):,} outcomes: {done}"
 
 
 def _lines_text(lines: Sequence[Line]) -> str:
@@ -53,9 +51,9 @@ def _lines_text(lines: Sequence[Line]) -> str:
     for line in lines:
         total = "-" if line.value is None else notation(line.value)
         remarks = ", ".join(remark for remark, holds in _remarks(line).items() if holds) or "-"
-        rows.append(
-            (str(line.slot), line.arm, str(line.round), total, remarks, _moment(line.decided_at), _moment(line.told_at))
-        )
+        number = "-" if line.round is None else str(line.round)
+        times = _moment(line.decided_at), _moment(line.told_at)
+        rows.append((str(line.slot), line.arm or "-", number, total, remarks, *times))
     return aligned(rows)
 
 
@@ -63,7 +61,9 @@ def _remarks(line: Line) -> Mapping[str, bool]:
     return {
         "hold": line.hold,
         "missing": line.missing,
-        "too late": line.value is not None and not line.counts,
+        "skipped": line.arm is None,
+        f"played {line.played}": line.played != line.arm,
+        "waits": line.value is not None and not line.learned,
         "revised": line.revisions > 0,
     }
 

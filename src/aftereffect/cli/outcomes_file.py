@@ -7,11 +7,13 @@ from typing import Any
 from aftereffect.errors import InputError
 
 _COLUMNS = ("slot", "value")
+#: Which arm was really played, where that is not the one advised.
+_ARM = "arm"
 #: What people write where there is no number.
 _MISSING = ("", "missing")
 
 
-def outcomes_in(path: Path) -> list[tuple[int, float | None]]:
+def outcomes_in(path: Path) -> list[tuple[int, float | None, str | None]]:
     """Slots and totals, None where a total is missing; nothing is taken from a file that has a line which cannot be read."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
@@ -21,7 +23,7 @@ def outcomes_in(path: Path) -> list[tuple[int, float | None]]:
                 raise InputError(
                     f"{path} must begin with a line of names, slot and value among them; {' and '.join(absent)} not found"
                 )
-            doubled = [name for name in _COLUMNS if (rows.fieldnames or ()).count(name) > 1]
+            doubled = [name for name in (*_COLUMNS, _ARM) if (rows.fieldnames or ()).count(name) > 1]
             if doubled:
                 raise InputError(f"{path} has more than one column {doubled[0]}")
             return [_outcome(path, rows.line_num, row) for row in rows]
@@ -33,15 +35,16 @@ def outcomes_in(path: Path) -> list[tuple[int, float | None]]:
         raise InputError(f"cannot read {path} as CSV: {error}") from None
 
 
-def _outcome(path: Path, line: int, row: dict[Any, Any]) -> tuple[int, float | None]:
+def _outcome(path: Path, line: int, row: dict[Any, Any]) -> tuple[int, float | None, str | None]:
     if None in row or None in row.values():  # a comma within a number, or a file that was cut off
         raise InputError(f"{path}, line {line}: there must be as many cells as names in the first line")
     slot, value = (row[name].strip() for name in _COLUMNS)
     if not (slot.isascii() and slot.isdigit()):
         raise InputError(f"{path}, line {line}: a slot must be a whole number, got {slot!r}")
     try:
-        return int(slot), None if value.lower() in _MISSING else float(value.replace("_", "?"))
+        total = None if value.lower() in _MISSING else float(value.replace("_", "?"))
     except ValueError:
         raise InputError(
             f"{path}, line {line}: a value must be a number, or empty where it is missing, got {value!r}"
         ) from None
+    return int(slot), total, row.get(_ARM, "").strip() or None

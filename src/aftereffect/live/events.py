@@ -9,16 +9,17 @@ from typing import Literal, NamedTuple
 from aftereffect.errors import CorruptionError
 from aftereffect.provenance import __version__
 
-Kind = Literal["decision", "outcome", "close"]
+Kind = Literal["decision", "outcome", "skip", "close"]
 
 
 class Event(NamedTuple):
     """One line of the log; what does not apply to its kind is None.
 
-    - decision: `slot` is played with `arm`, in `round`, which is planned up to slot `until` and looks at its last `window`. Who
-      asked may have given a `key`, to get the same slot when asking again.
-    - outcome: `slot` brought `value`, or is missing where that is None. `round` is the open round it counts in; None if it came
-      too late to count. A revision has the number of those before it.
+    - decision: for `slot` an `arm` is advised, in `round`, which is planned up to slot `until` and looks at its last `window`.
+      Who asked may have given a `key`, to get the same slot when asking again.
+    - outcome: `slot`, in which `arm` was really played, brought the total `value`, or is missing where that is None. A
+      revision has the number of those before it.
+    - skip: nothing was decided for the slots from `slot` to `until`.
     - close: the experiment ended when `slot` would have been next.
     """
 

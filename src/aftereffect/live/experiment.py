@@ -2,20 +2,32 @@
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from aftereffect.checks import whole
+from aftereffect.checks import sequence, whole
 from aftereffect.errors import ConflictError, CorruptionError, NotFoundError, ParameterError
 from aftereffect.extras import require
 from aftereffect.live.events import fingerprint, now
 from aftereffect.live.history import SAVERS, SUFFIXES, Line, lines
 from aftereffect.live.ledger import Ledger
+from aftereffect.live.outlook import check_playable
 from aftereffect.live.reading import caught_up, events_about, opened, settings_of
-from aftereffect.live.rules import Outcome, Slot, checked_key, decide, decided, decided_for, finish, tell
+from aftereffect.live.rules import (
+    Outcome,
+    Slot,
+    checked_key,
+    checked_telling,
+    decide,
+    decided,
+    decided_for,
+    finish,
+    skip,
+    tell,
+)
 from aftereffect.live.settings import MOST_LIVE_SLOTS, Settings, checked_name
-from aftereffect.live.snapshot import taken
+from aftereffect.live.snapshot import is_due, taken
 from aftereffect.live.status import Status, status_of
 from aftereffect.live.storage import DEFAULT_STORAGE, Log, Record, Storage, View, open_storage
 from aftereffect.live.verification import Verification, verified
@@ -40,7 +52,7 @@ class Experiment:
     >>> banner.ask()
     Slot(number=0, arm='A', round=0, until=0, hold=False)
     >>> banner.tell(0, 37)
-    Outcome(slot=0, value=37.0, change='recorded', counts=True)
+    Outcome(slot=0, value=37.0, change='recorded', arm='A')
     >>> banner.ask().arm
     'B'
     """
@@ -97,6 +109,7 @@ class Experiment:
         """
         drawn = seed_or_drawn(seed)
         wanted = Settings(name, arms, as_spec(policy, Policy), reward_range, drawn, max_total, horizon)
+        check_playable(wanted)
         kept = storage if isinstance(storage, Storage) else open_storage(storage)
         given = (wanted.name, wanted.written(), now())
         record, new = kept.create(*given, fingerprint(*given))
@@ -186,46 +199,67 @@ class Experiment:
                 answer = known(log)
                 if answer is not None:
                     return answer, False
-                if number is not None:
+                if number is not None and not ledger.is_skipped(number):
                     raise CorruptionError(f"slot {number} was decided, and its decision is gone")
             return decide(log, ledger, number, asked), True
 
-    def tell(self, slot: int, value: float, *, revise: bool = False) -> Outcome:
+    def tell(self, slot: int, value: float, *, arm: str | None = None, revise: bool = False, confirm: bool = False) -> Outcome:
         """Record the total of a slot.
 
         Parameters
         ----------
         slot
-            The number of a slot that was asked for. Totals may come late and in any order.
+            The number of a slot that is past. Totals may come late and in any order: none is ignored.
         value
             All that was seen in it, whichever arms it came from.
+        arm
+            The arm that was really played, if not the one that was advised. The log keeps both; policies learn from this one.
         revise
-            Replace what was told before, while the slot's round is open.
+            Replace what was told before, while no decision was made by it.
+        confirm
+            The total is right, however far it is from all that was seen.
 
         Raises
         ------
         ConflictError
             If something else was told before, or the experiment is closed.
         ParameterError
-            If the slot or the value cannot be; nothing is recorded.
+            If the slot or the value cannot be; nothing is recorded. An `UnlikelyTotalError` can be confirmed.
         """
         if value is None:
             raise ParameterError(f"the total of slot {slot} must be a number, got None: what will never be known is missing")
-        return self.tell_many([(slot, value)], revise=revise)[0]
+        return self.tell_many([(slot, value, arm)], revise=revise, confirm=confirm)[0]
 
     def missing(self, slot: int, *, revise: bool = False) -> Outcome:
         """Record that the total of a slot will never be known: it counts neither as reward nor as play."""
         return self.tell_many([(slot, None)], revise=revise)[0]
 
-    def tell_many(self, outcomes: Iterable[tuple[int, float | None]], *, revise: bool = False) -> list[Outcome]:
-        """Record many at once, all or nothing: pairs of a slot and its total, or None where it is missing."""
-        pairs = list(outcomes)  # now: where they come from may take its time, or ask this very experiment
+    def tell_many(
+        self,
+        outcomes: Mapping[int, float | None] | Iterable[tuple[int, float | None] | tuple[int, float | None, str | None]],
+        *,
+        revise: bool = False,
+        confirm: bool = False,
+    ) -> list[Outcome]:
+        """Record many at once, all or nothing: slots and their totals, None where one is missing, in any order.
+
+        A third part of a row names the arm that was really played, if not the one that was advised.
+        """
+        given = outcomes.items() if isinstance(outcomes, Mapping) else sequence("outcomes", outcomes)
+        rows = [checked_telling(row) for row in given]  # now: where they come from may take its time, or ask this experiment
         with self._writing() as (log, ledger):
-            closed_before = ledger.rounds
-            answers = [tell(log, ledger, self._record, slot, value, revise=revise) for slot, value in pairs]
-            if ledger.rounds > closed_before:
-                log.save(taken(ledger))
-            return answers
+            return [tell(log, ledger, self._record, row, revise=revise, confirm=confirm) for row in rows]
+
+    def skip(self, first: int, last: int | None = None) -> Status:
+        """Record that nothing was decided for some slots, from the next one on: during an outage, say.
+
+        They count neither as reward nor as play; a round that is under way goes on after them. Where an arm was played all the
+        same, `tell` with that arm.
+        """
+        begin, end = whole("first", first), whole("last", first if last is None else last)
+        with self._writing() as (log, ledger):
+            skip(log, ledger, begin, end)
+            return status_of(ledger)
 
     def status(self) -> Status:
         """How it stands, arm by arm, and what comes next."""
@@ -238,7 +272,7 @@ class Experiment:
         most = None if limit is None else whole("limit", limit)
         with self._reading() as (view, ledger):
             stop = ledger.next_slot if most is None else min(first + most, ledger.next_slot)
-            return list(self._lines(view, first, stop))
+            return list(self._lines(view, ledger.ahead(), first, stop))
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write the history into a .csv or a .parquet file (needs the extra ``data``)."""
@@ -246,7 +280,7 @@ class Experiment:
             require("data")
         target = writable(path, SUFFIXES)
         with self._reading() as (view, ledger), replacing(target) as draft:
-            SAVERS[target.suffix.lower()](self._lines(view, 0, ledger.next_slot), draft)
+            SAVERS[target.suffix.lower()](self._lines(view, ledger.ahead(), 0, ledger.next_slot), draft)
 
     def verify(self) -> Verification:
         """Check every event, derive every decision again, and compare the snapshot with the log."""
@@ -259,13 +293,10 @@ class Experiment:
             finish(log, ledger)
             return status_of(ledger)
 
-    def _lines(self, view: View, first: int, stop: int) -> Iterator[Line]:
+    def _lines(self, view: View, ledger: Ledger, first: int, stop: int) -> Iterator[Line]:
         for begin in range(first, stop, _PIECE):
             end = min(begin + _PIECE, stop)
-            found = list(lines(self.settings, events_about(view, self._record, begin, end)))
-            if [line.slot for line in found] != list(range(begin, end)):
-                raise CorruptionError(f"of slots {begin} to {end - 1} some decisions are gone")
-            yield from found
+            yield from lines(ledger, events_about(view, self._record, begin, end), begin, end)
 
     @contextmanager
     def viewing(self) -> Iterator[View]:
@@ -277,11 +308,7 @@ class Experiment:
     def _reading(self) -> Iterator[tuple[View, Ledger]]:
         """The log as it is now, and its fold."""
         with self._lock, self.viewing() as view:
-            try:
-                yield view, self._current(view)
-            except BaseException:
-                self._ledger = None  # who looked ahead may have been interrupted half way
-                raise
+            yield view, self._current(view)
 
     @contextmanager
     def _writing(self) -> Iterator[tuple[Log, Ledger]]:
@@ -292,6 +319,9 @@ class Experiment:
                     ledger = self._current(log)
                     place = ledger.place
                     yield log, ledger
+                    if is_due(ledger):
+                        log.save(taken(ledger))
+                        ledger.saved = ledger.place.seq
             except BaseException as error:
                 # A refusal changed nothing. After anything else the log is read again: it knows what was kept.
                 refused = isinstance(error, (ParameterError, ConflictError))

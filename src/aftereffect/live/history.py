@@ -5,51 +5,60 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from aftereffect.errors import CorruptionError
 from aftereffect.extras import imported
 from aftereffect.live.events import Event
-from aftereffect.live.settings import Settings
+from aftereffect.live.ledger import Ledger
 
 SUFFIXES = (".csv", ".parquet")
 
 
 class Line(NamedTuple):
-    """One slot: what was played, and what was told of it.
+    """One slot: what was advised, what was played, and what was told of it.
 
-    `value` is None while nothing is told, and where the slot is `missing`. `counts` says whether it counts in its round: one
-    that is missing does not, and neither does a hold slot that was told after its round had closed.
+    `arm` was advised, `played` was played as far as is known: both are None where the slot was skipped and nothing was told of
+    it. `value` is None while nothing is told, and where the slot is `missing`. A total that is told and not `learned` waits
+    for the end of its round, or for the next round of its arm.
     """
 
     slot: int
-    arm: str
-    round: int
+    arm: str | None
+    played: str | None
+    round: int | None
     hold: bool
     value: float | None
     missing: bool
-    counts: bool
+    learned: bool
     revisions: int
-    decided_at: str
+    decided_at: str | None
     told_at: str | None
 
 
-def lines(settings: Settings, events: Iterable[Event]) -> Iterator[Line]:
-    """Events about some slots as lines, in the order of the slots."""
+def lines(ledger: Ledger, events: Iterable[Event], first: int, stop: int) -> Iterator[Line]:
+    """Events about the slots from `first` to before `stop` as lines, in the order of the slots."""
+    arms = ledger.settings.arms
     decisions: dict[int, Event] = {}
     outcomes: dict[int, Event] = {}
     for event in events:  # a later revision takes the place of the one before
-        if event.kind != "close":
+        if event.kind in ("decision", "outcome"):
             (decisions if event.kind == "decision" else outcomes)[event.slot] = event
-    for slot, decision in sorted(decisions.items()):
-        told = outcomes.get(slot)
+    for slot in range(first, stop):
+        decision, told = decisions.get(slot), outcomes.get(slot)
+        if decision is None and not ledger.is_skipped(slot):
+            raise CorruptionError(f"slot {slot} was decided, and its decision is gone")
+        advised = decision and decision.arm
+        played = advised if told is None or told.arm is None else told.arm
         yield Line(
             slot,
-            settings.arms[decision.arm or 0],
-            decision.round or 0,
-            hold=slot > (decision.until or 0),
+            None if advised is None else arms[advised],
+            None if played is None else arms[played],
+            decision and decision.round,
+            hold=decision is not None and slot > (decision.until or 0),
             value=told and told.value,
             missing=told is not None and told.value is None,
-            counts=told is not None and told.value is not None and told.round is not None,
+            learned=told is not None and told.value is not None and not ledger.is_waiting(slot),
             revisions=told.revision if told else 0,
-            decided_at=decision.at,
+            decided_at=decision and decision.at,
             told_at=told and told.at,
         )
 
@@ -72,11 +81,12 @@ def _save_parquet(rows: Iterable[Line], path: Path) -> None:
     types = {
         "slot": pl.Int64,
         "arm": pl.String,
+        "played": pl.String,
         "round": pl.Int64,
         "hold": pl.Boolean,
         "value": pl.Float64,
         "missing": pl.Boolean,
-        "counts": pl.Boolean,
+        "learned": pl.Boolean,
         "revisions": pl.Int64,
         "decided_at": pl.String,
         "told_at": pl.String,

@@ -1,7 +1,10 @@
 """The state of an experiment as the fold of its log: events go in one by one, and the next decision comes out."""
 
+import copy
+import math
+from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -9,49 +12,13 @@ import numpy as np
 from aftereffect.kernels import Vector
 from aftereffect.live.events import Event, Link
 from aftereffect.live.randomness import Draws
+from aftereffect.live.rounds import Backlog, Plan, Round
 from aftereffect.live.settings import Settings
+from aftereffect.live.totals import Seen
 from aftereffect.policies import State
 
-
-class Plan(NamedTuple):
-    """What a policy wants of a round."""
-
-    arm: int
-    slots: int
-    window: int
-
-
-@dataclass
-class Round:
-    """A round that is not closed yet: planned from slot `first` up to `until`, and what was told of it so far."""
-
-    number: int
-    arm: int
-    first: int
-    until: int
-    window: int
-    #: None for a slot that is missing.
-    told: dict[int, float | None] = field(default_factory=dict)
-    #: How many planned slots have neither a total nor are missing.
-    waiting: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.waiting = self.slots
-
-    @property
-    def slots(self) -> int:
-        """How many are planned."""
-        return self.until - self.first + 1
-
-    def tell(self, slot: int, value: float | None) -> None:
-        """Note a total, or that it is missing, perhaps in place of what was told before."""
-        if slot not in self.told and slot <= self.until:
-            self.waiting -= 1
-        self.told[slot] = value
-
-    def awaited(self, next_slot: int) -> list[int]:
-        """The planned slots that were played and not told."""
-        return [slot for slot in range(self.first, min(self.until + 1, next_slot)) if slot not in self.told]
+#: Of so many of the latest totals it is kept how late they came.
+_LATEST = 100
 
 
 class Decision(NamedTuple):
@@ -73,11 +40,11 @@ class Difference(NamedTuple):
 
 @dataclass
 class Tally:
-    """By arm: slots decided, rounds that were absorbed, slots that counted in them and what these brought in all."""
+    """By arm: slots for which it was advised, rounds that were learned, how many totals came with it, and their sum."""
 
     slots: Vector
     rounds: Vector
-    counted: Vector
+    told: Vector
     collected: Vector
 
     @classmethod
@@ -88,7 +55,8 @@ class Tally:
 class Ledger:
     """An experiment up to a place in its log.
 
-    Only the open round is kept slot by slot: what is older has shaped the policy's state and cannot change any more.
+    A round closes when the next slot is decided, not when its last total comes. So everything that was told by then counts in
+    it, in whatever order it came. What comes later waits in the backlog for the next round of its arm.
     """
 
     def __init__(self, settings: Settings, start: Link) -> None:
@@ -99,32 +67,81 @@ class Ledger:
         self.state: State = settings.policy.initial(len(settings.arms))
         self.draws = Draws(settings.seed)
         self.tally = Tally.of(len(settings.arms))
-        self.next_slot = self.rounds = self.told = self.missing = 0
+        self.seen = Seen()
+        self.next_slot = self.rounds = self.told = self.missing = self.learned = 0
+        #: How many slots policies planned in the rounds that are closed, and how many slots these lasted.
+        self.planned = self.lasted = 0
         self.round: Round | None = None
+        self.backlog = Backlog()
+        #: Slots in which nothing was decided: the first and the last of each gap.
+        self.skipped: list[tuple[int, int]] = []
         #: A round with nothing but missing slots is planned again.
         self.again: Plan | None = None
+        self.lateness: deque[int] = deque(maxlen=_LATEST)
+        self.last_told_at: str | None = None
         self.closed = False
         self.difference: Difference | None = None
+        #: The event at which the last snapshot was taken that is known of.
+        self.saved = 0
 
-    def decision(self) -> Decision:
-        """What the next slot will be. Where a round begins the policy decides; asked again, the answer is the same."""
+    def ahead(self) -> "Ledger":
+        """As it will be when the next slot is decided, as far as is known now; this one stays as it is."""
+        twin = copy.copy(self)
+        twin.state = State(*(array.copy() for array in self.state))
+        twin.draws = Draws(self.settings.seed, self.draws.drawn)
+        twin.tally = copy.deepcopy(self.tally)
+        twin.round = copy.deepcopy(self.round)
+        twin.backlog = self.backlog.copy()
+        if self.closed or self.ended:
+            twin._close_round()
+        else:
+            twin.decide()
+        return twin
+
+    def decide(self) -> Decision:
+        """Close the open round if it is complete, begin the next one if none is open: what the next slot is.
+
+        Must be followed by folding that decision.
+        """
+        before = self._close_round()
         if self.round is None:
-            arm, slots, window = self.again or self._decided()
-            first = self.next_slot
-            until = min(first + slots, self.settings.planned_slots) - 1
-            self.round = Round(self.rounds, arm, first, until, min(window, until - first + 1))
-        return Decision(self.next_slot, self.round.number, self.round.arm, self.round.until, self.round.window)
+            plan = self.again or self._plan()
+            self.again = None
+            self.round = self._begin(plan, before if before and before.arm == plan.arm else None)
+        return Decision(self.next_slot, self.round.number, self.round.arm, self.round.until, self.round.plan.window)
 
-    def _decided(self) -> Plan:
-        decide = self.kernels.decide
+    def _plan(self) -> Plan:
         # A kernel asks its generator for nothing but random().
         rng = cast(np.random.Generator, self.draws)
-        return Plan(*map(int, decide(*self.state, self.params, self.next_slot, rng)))
+        return Plan(*map(int, self.kernels.decide(*self.state, self.params, self.next_slot, rng)))
+
+    def _begin(self, plan: Plan, before: Round | None) -> Round:
+        """A round; where it goes on with the arm of the round before, slots of that one that wait for totals are its first."""
+        carried = list(before.untold) if before else []
+        for slot in carried:
+            self.backlog.remove(slot)
+        self.lasted -= len(carried)
+        further = plan.slots - len(carried)
+        until = carried[plan.slots - 1] if further <= 0 else min(self.next_slot + further, self.settings.planned_slots) - 1
+        return Round(self.rounds, plan, until, untold=dict.fromkeys(carried))
 
     @property
     def ended(self) -> bool:
         """Whether all slots up to the horizon are decided."""
         return self.next_slot >= self.settings.planned_slots
+
+    @property
+    def untold(self) -> int:
+        """How many slots were played and have no total yet."""
+        return len(self.backlog.arms) - self.backlog.waiting + (len(self.round.untold) if self.round else 0)
+
+    def is_skipped(self, slot: int) -> bool:
+        """Whether nothing was decided for a slot that is past."""
+        return any(first <= slot <= last for first, last in self.skipped)
+
+    def is_waiting(self, slot: int) -> bool:
+        """Whether the policy may still learn from what was told of a slot, so that it can be replaced."""
+        return (self.round is not None and slot in self.round) or slot in self.backlog
 
     def fold(self, event: Event) -> None:
         """Take in the next event of the log, after making sure that it is the next."""
@@ -138,52 +155,106 @@ class Ledger:
         return self
 
     def _decide(self, event: Event) -> None:
-        expected = self.decision()
+        expected = self.decide()
         recorded = Decision(*cast(Any, (event.slot, event.round, event.arm, event.until, event.window)))
         if recorded != expected:
             self._replan(recorded, expected, event.version)
+        cast(Round, self.round).play(self.next_slot)
         self.next_slot += 1
         self.tally.slots[recorded.arm] += 1
 
     def _replan(self, recorded: Decision, expected: Decision, version: str) -> None:
         """The log is the truth: what was played is what is learned from, in the way that today's code looks at it."""
         self.difference = self.difference or Difference(recorded.slot, version)
-        if recorded[:4] != expected[:4]:
-            whole = expected.window >= expected.until - expected.slot + 1
-            slots = recorded.until - recorded.slot + 1
-            self.round = Round(recorded.round, recorded.arm, recorded.slot, recorded.until, slots if whole else expected.window)
+        if recorded[:4] == expected[:4]:
+            return
+        slots = max(recorded.until - recorded.slot + 1, 1)
+        whole = expected.window >= expected.until - expected.slot + 1
+        plan = Plan(recorded.arm, slots, slots if whole else expected.window)
+        if self.round is not None and self.round.untold | self.round.totals:
+            self._close_round(at_once=True)
+        self.round = Round(recorded.round, plan, recorded.until)
+
+    def _skip(self, event: Event) -> None:
+        last = cast(int, event.until)
+        if self.round is not None:
+            self.round.suspend(event.slot, last)
+            self.round.until = min(self.round.until, self.settings.planned_slots - 1)
+        self.skipped.append((event.slot, last))
+        self.next_slot = last + 1
 
     def _tell(self, event: Event) -> None:
-        if event.revision == 0:
-            self.told += 1
-        self.missing += event.value is None
-        if event.round is None or self.round is None:
-            return
+        slot, total = event.slot, event.value
+        current = self.round if self.round is not None and slot in self.round else None
+        arm = event.arm
+        if arm is None:  # as version 0.1.0 recorded it
+            arm = current.arm if current else self.backlog.arms.get(slot)
         if event.revision > 0:
-            self.missing -= self.round.told[event.slot] is None
-        self.round.tell(event.slot, event.value)
-        if self.round.waiting == 0:
-            self._absorb(self.round)
-
-    def _absorb(self, ready: Round) -> None:
-        """Close a round: the policy learns from what was told of it by now."""
-        values = [value for _, value in sorted(ready.told.items()) if value is not None]
-        self.round, self.rounds = None, self.rounds + 1
-        if not values:
-            self.again = Plan(ready.arm, ready.slots, ready.window)
+            self._withdraw(slot)
+        else:
+            self.told += 1
+        if current is not None:  # what another arm brought is missing here
+            current.tell(slot, total if arm == current.arm else None)
+        else:
+            self.backlog.remove(slot)
+        if total is None or arm is None:
+            self.missing += 1
             return
-        self.again = None
-        looked = values if ready.window >= ready.slots else values[len(values) - min(ready.window, len(values)) :]
-        total = 0.0
-        for value in looked:
-            total += self.settings.scaled(value)
-        self.kernels.absorb(*self.state, self.params, ready.arm, len(looked), total)
-        self.tally.rounds[ready.arm] += 1
-        self.tally.counted[ready.arm] += len(values)
-        self.tally.collected[ready.arm] += sum(values)
+        if current is None or arm != current.arm:
+            self.backlog.tell(slot, arm, total)
+        self.tally.told[arm] += 1
+        self.tally.collected[arm] += total
+        self.seen.add(total)
+        if event.revision == 0:
+            self.lateness.append(self.next_slot - 1 - slot)
+        self.last_told_at = event.at
 
-    def _close(self, event: Event) -> None:
+    def _withdraw(self, slot: int) -> None:
+        """Take back what was told of a slot, which waits or is missing."""
+        arm, total = self.backlog.arms.get(slot), self.backlog.total(slot)
+        self.backlog.remove(slot)
+        if total is None and self.round is not None and slot in self.round:
+            arm, total = self.round.arm, self.round.totals[slot]
+        if total is None or arm is None:
+            self.missing -= 1
+            return
+        self.tally.told[arm] -= 1
+        self.tally.collected[arm] -= total
+
+    def _close_round(self, *, at_once: bool = False) -> Round | None:
+        """Close the open round, if it is complete: the policy learns from what was told of its arm by now."""
+        ready = self.round
+        if ready is None or not (at_once or ready.is_complete(self.next_slot)):
+            return None
+        self.round, self.rounds = None, self.rounds + 1
+        self.planned += ready.plan.slots
+        self.lasted += len(ready.totals) + len(ready.untold)
+        for slot in ready.untold:
+            self.backlog.add(slot, ready.arm)
+        counted = sum(total is not None for total in ready.totals.values())
+        if not counted:
+            self.again = ready.plan
+            return ready
+        looked = ready.looked()
+        if ready.plan.window:
+            late = self.backlog.take(ready.arm)
+            looked, counted = late + looked, counted + len(late)
+        scaled = 0.0
+        for total in looked:
+            scaled += self.settings.scaled(total)
+        self.kernels.absorb(*self.state, self.params, ready.arm, len(looked), scaled)
+        self.tally.rounds[ready.arm] += 1
+        self.learned += counted
+        return ready
+
+    def late(self) -> int | None:
+        """How many slots late totals come: nine of ten of the latest came no later; None before there are any."""
+        if not self.lateness:
+            return None
+        return sorted(self.lateness)[math.ceil(0.9 * len(self.lateness)) - 1]
+
+    def _end(self, event: Event) -> None:
         self.closed = True
 
 
-FOLDS = {"decision": Ledger._decide, "outcome": Ledger._tell, "close": Ledger._close}
+FOLDS = {"decision": Ledger._decide, "outcome": Ledger._tell, "skip": Ledger._skip, "close": Ledger._end}

@@ -2,14 +2,15 @@
 
 from typing import Any, Literal, NamedTuple
 
-from aftereffect.checks import real, shown, whole
+from aftereffect.checks import shown, whole
 from aftereffect.errors import ConflictError, CorruptionError, ParameterError, about
 from aftereffect.live.events import Event
-from aftereffect.live.ledger import Ledger, Round
+from aftereffect.live.ledger import Ledger
 from aftereffect.live.reading import event_keyed, events_about
-from aftereffect.live.settings import Settings
+from aftereffect.live.settings import MOST_LIVE_SLOTS, Settings
 from aftereffect.live.storage import Log, Record, View
-from aftereffect.spec import notation
+from aftereffect.live.totals import check_possible
+from aftereffect.spec import nearest, notation
 
 LONGEST_KEY = 200
 
@@ -33,12 +34,20 @@ class Slot(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What telling did: `change` says whether anything was recorded, `counts` whether the total will be learned from."""
+    """What telling did: `change` says whether anything was recorded, `arm` which one was really played."""
 
     slot: int
     value: float | None
     change: Literal["recorded", "unchanged", "revised"]
-    counts: bool
+    arm: str | None
+
+
+class Telling(NamedTuple):
+    """What is told of one slot: its total, None if that is missing; and the arm that was played, if not the one advised."""
+
+    slot: object
+    value: object
+    arm: object = None
 
 
 def decided(view: View, record: Record, settings: Settings, slot: int) -> Slot | None:
@@ -56,39 +65,66 @@ def decided_for(view: View, record: Record, settings: Settings, key: str) -> Slo
 def decide(log: Log, ledger: Ledger, slot: int | None, key: str | None) -> Slot:
     """Decide the next slot, which must be that one if a number is given."""
     name = ledger.settings.name
-    if slot is not None and slot != ledger.next_slot:
-        raise _beyond(f"slot {slot} cannot be decided yet: the next one is {ledger.next_slot}", ledger, slot)
+    if slot is not None and slot > ledger.next_slot:
+        gap = f"slots {ledger.next_slot} to {slot - 1}" if slot > ledger.next_slot + 1 else f"slot {ledger.next_slot}"
+        message = (
+            f"slot {slot} cannot be decided yet: the next one is {ledger.next_slot}; skip {gap} if nothing was played there"
+        )
+        raise _beyond(message, ledger, slot)
+    if slot is not None and slot < ledger.next_slot:
+        raise ConflictError(f"slot {slot} was skipped: nothing was decided for it, and now it is past")
     if ledger.closed:
         raise ConflictError(f"experiment {name!r} is closed: nothing more is decided")
     if ledger.ended:
         raise ConflictError(f"experiment {name!r} has decided all {ledger.next_slot:,} slots of its horizon: close it")
-    number, place, arm, until, window = ledger.decision()
+    number, place, arm, until, window = ledger.decide()
     event = ledger.place.next("decision", number, round=place, arm=arm, until=until, window=window, key=key)
     _keep(log, ledger, event)
     return _slot(ledger.settings, event)
 
 
-def tell(log: Log, ledger: Ledger, record: Record, slot: object, value: object, *, revise: bool) -> Outcome:
+def tell(log: Log, ledger: Ledger, record: Record, telling: Telling, *, revise: bool, confirm: bool) -> Outcome:
     """Record what a slot brought, or that it is missing where the value is None."""
     with about("slot"):
-        number = whole("slot", slot)
+        number = whole("slot", telling.slot)
     if number >= ledger.next_slot:
         raise _beyond(f"slot {number} was never asked for: the next one is {ledger.next_slot}, ask first", ledger, number)
     with about("value"):
-        total = None if value is None else believable(ledger.settings, number, value)
-    counting = ledger.round if ledger.round and number >= ledger.round.first else None
-    known = _outcomes(log, record, number, counting)
-    if known and known[-1].value == total:
-        return Outcome(number, total, "unchanged", _counts(known[-1]))
+        total = None if telling.value is None else check_possible(ledger.settings, number, telling.value)
+    known, advised = _recorded(log, ledger, record, number)
+    with about("arm"):
+        arm = _played(ledger.settings, telling.arm, number, advised)
+    played = None if arm is None else ledger.settings.arms[arm]
+    if known and known.value == total and (total is None or known.arm in (None, arm)):
+        return Outcome(number, total, "unchanged", played)
     if ledger.closed:
         raise ConflictError(f"experiment {ledger.settings.name!r} is closed: nothing more is recorded")
+    if total is not None and arm is None:
+        raise ConflictError(f"slot {number} was skipped: say which arm was played in it")
     if known:
-        _check_revision(known[-1], total, revise=revise, open_round=counting is not None)
-    event = ledger.place.next(
-        "outcome", number, revision=len(known), round=None if counting is None else counting.number, value=total
-    )
+        _check_revision(ledger, known, total, arm, revise=revise)
+    if total is not None and not confirm:
+        with about("value"):
+            ledger.seen.check_likely(ledger.settings, number, total)
+    event = ledger.place.next("outcome", number, revision=known.revision + 1 if known else 0, arm=arm, value=total)
     _keep(log, ledger, event)
-    return Outcome(number, total, "revised" if known else "recorded", _counts(event))
+    return Outcome(number, total, "revised" if known else "recorded", played)
+
+
+def skip(log: Log, ledger: Ledger, first: int, last: int) -> None:
+    """Record that nothing was decided for some slots, beginning with the next one; the same again changes nothing."""
+    if (first, last) in ledger.skipped:
+        return
+    if last < first:
+        raise ParameterError(f"the last slot to skip must not be before the first, {first}, got {last}")
+    if first != ledger.next_slot:
+        raise _beyond(f"slots are skipped from the next one on, which is {ledger.next_slot}, got {first}", ledger, first)
+    if last >= ledger.settings.planned_slots:
+        end = ledger.settings.planned_slots - 1
+        raise ParameterError(f"the last slot to skip must be at most {end:,}, where the experiment ends, got {last:,}")
+    if ledger.closed:
+        raise ConflictError(f"experiment {ledger.settings.name!r} is closed: nothing more is recorded")
+    _keep(log, ledger, ledger.place.next("skip", first, until=last))
 
 
 def finish(log: Log, ledger: Ledger) -> None:
@@ -104,25 +140,15 @@ def checked_key(key: object) -> str:
     return key
 
 
-def believable(settings: Settings, slot: int, value: object) -> float:
-    """A total that a slot can have brought."""
-    total = real(f"the total of slot {slot}", value) + 0.0  # no zero below zero: SQLite does not keep its sign
-    low, high = settings.reward_range
-    most = max(high, 0.0) * (slot + 1)
-    if total < low:
-        raise ParameterError(
-            f"the total of slot {slot} must be at least {low:g}, the lower end of the reward range, got {total:g}"
-        )
-    if total > most:
-        plays = f"the {slot + 1:,} plays so far" if slot else "a play"
-        raise ParameterError(f"the total of slot {slot} must be at most {most:g}, as much as {plays} can bring, got {total:g}")
-    if settings.max_total is not None and total > settings.max_total:
-        raise ParameterError(f"the total of slot {slot} must be at most {settings.max_total:g}, the max_total, got {total:g}")
-    return total
+def checked_telling(given: object) -> Telling:
+    """What is told of a slot, from a pair of slot and total or a triple with the arm."""
+    if not isinstance(given, (tuple, list)) or not 2 <= len(given) <= 3:
+        raise ParameterError(f"each outcome must be a slot and its total, and perhaps the arm played, got {shown(given)}")
+    return Telling(*given)
 
 
 def _beyond(message: str, ledger: Ledger, slot: int) -> ConflictError:
-    return ConflictError(message, {"next": ledger.next_slot}, {"slot": slot})
+    return ConflictError(message, {"next": ledger.next_slot}, {"slot": min(slot, MOST_LIVE_SLOTS)})
 
 
 def _keep(log: Log, ledger: Ledger, event: Event) -> None:
@@ -130,28 +156,40 @@ def _keep(log: Log, ledger: Ledger, event: Event) -> None:
     ledger.fold(event)
 
 
-def _outcomes(log: Log, record: Record, slot: int, counting: Round | None) -> list[Event]:
-    """What was told of a slot so far; of the open round the ledger knows where that is nothing."""
-    if counting and slot not in counting.told:
-        return []
+def _recorded(log: Log, ledger: Ledger, record: Record, slot: int) -> tuple[Event | None, int | None]:
+    """What was last told of a slot, and the arm that was advised; None if it was skipped. The ledger knows what is untold."""
+    if ledger.round is not None and slot in ledger.round.untold:
+        return None, ledger.round.arm
+    if slot in ledger.backlog and ledger.backlog.total(slot) is None:
+        return None, ledger.backlog.arms[slot]
     events = events_about(log, record, slot, slot + 1)
-    planned = any(event.kind == "decision" and slot <= (event.until or 0) for event in events)
+    decision = next((event for event in events if event.kind == "decision"), None)
     outcomes = [event for event in events if event.kind == "outcome"]
-    if not events or (planned and not outcomes):
-        raise CorruptionError(f"slot {slot} is of a round that has closed, and what was recorded about it is gone")
-    return outcomes
+    if (decision is None or not outcomes) and not ledger.is_skipped(slot):
+        raise CorruptionError(f"slot {slot} was decided and told, and what was recorded about it is gone")
+    return (outcomes[-1] if outcomes else None), (decision.arm if decision else None)
 
 
-def _check_revision(known: Event, total: float | None, *, revise: bool, open_round: bool) -> None:
-    told = "is marked missing" if known.value is None else f"was told {notation(known.value)}"
-    conflict = f"slot {known.slot} {told}, got {'missing' if total is None else notation(total)}"
-    if not (open_round and revise):
-        why = "say revise to replace it" if open_round else "its round has closed and shaped decisions, so it cannot be revised"
-        raise ConflictError(f"{conflict}: {why}", {"value": known.value}, {"value": total})
+def _played(settings: Settings, arm: object, slot: int, advised: int | None) -> int | None:
+    """The arm that was really played: the one that is told, or the one that was advised."""
+    if arm is None:
+        return advised
+    if arm not in settings.arms:
+        raise ParameterError(f"slot {slot} was played with an unknown arm {shown(arm)}: {nearest(str(arm), settings.arms)}")
+    return settings.arms.index(str(arm))
 
 
-def _counts(event: Event) -> bool:
-    return event.value is not None and event.round is not None
+def _check_revision(ledger: Ledger, known: Event, total: float | None, arm: int | None, *, revise: bool) -> None:
+    """Something else was told before. What is missing has taught nothing, so that it can be told at any time."""
+    can_change = known.value is None or ledger.is_waiting(known.slot)
+    if can_change and revise:
+        return
+    before, now = ("missing" if value is None else notation(value) for value in (known.value, total))
+    if known.arm != arm and None not in (known.arm, arm):
+        before, now = (f"{text} with {ledger.settings.arms[at or 0]}" for text, at in ((before, known.arm), (now, arm)))
+    conflict = f"slot {known.slot} {'is marked' if known.value is None else 'was told'} {before}, got {now}"
+    why = "say revise to replace it" if can_change else "it has shaped decisions, so it cannot be revised"
+    raise ConflictError(f"{conflict}: {why}", {"value": known.value}, {"value": total})
 
 
 def _slot(settings: Settings, event: Event) -> Slot:

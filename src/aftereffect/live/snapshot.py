@@ -1,19 +1,31 @@
-"""A ledger between two rounds, written down: it only saves the time of folding the log again."""
+"""A ledger written down: it only saves the time of folding the log again."""
 
 import base64
 import json
-from typing import NamedTuple
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from aftereffect.errors import CorruptionError
 from aftereffect.kernels import Vector
 from aftereffect.live.events import Link, fingerprint, is_fingerprint
-from aftereffect.live.ledger import Ledger, Plan, Tally
+from aftereffect.live.ledger import Ledger, Tally
 from aftereffect.live.randomness import Draws
+from aftereffect.live.rounds import Backlog, Plan, Round
 from aftereffect.live.settings import Settings
+from aftereffect.live.totals import Seen
 from aftereffect.policies import State
 from aftereffect.provenance import __version__
+
+#: Events after which a snapshot is taken, and how many slots that it lists are as costly to write as one event to fold.
+_EVENTS, _SLOTS = 200, 10
+#: What is one number or text, by name.
+_PLAIN = (
+    *("next_slot", "rounds", "told", "missing", "learned", "planned", "lasted"),
+    *("last_told_at", "closed"),
+)
 
 
 class Snapshot(NamedTuple):
@@ -28,21 +40,33 @@ class Snapshot(NamedTuple):
             raise CorruptionError("its snapshot is not what was recorded")
 
 
+def is_due(ledger: Ledger) -> bool:
+    """Whether it is time for a snapshot.
+
+    Rare enough that writing costs less than the events do, often enough that opening folds a few hundred of them, or a tenth of
+    the slots that wait for something.
+    """
+    listed = len(ledger.backlog.arms) + (len(ledger.round.totals) + len(ledger.round.untold) if ledger.round else 0)
+    return ledger.place.seq - ledger.saved >= _EVENTS + listed // _SLOTS
+
+
 def taken(ledger: Ledger) -> Snapshot:
-    """A ledger whose last round is closed; between rounds there is nothing that is kept slot by slot."""
+    """A ledger at its place in the log."""
     text = json.dumps(
         {
             "version": __version__,
             "seq": ledger.place.seq,
             "hash": ledger.place.hash.hex(),
-            "next_slot": ledger.next_slot,
-            "rounds": ledger.rounds,
-            "told": ledger.told,
-            "missing": ledger.missing,
+            **{name: getattr(ledger, name) for name in _PLAIN},
             "drawn": ledger.draws.drawn,
             "again": ledger.again,
+            "skipped": ledger.skipped,
+            "lateness": list(ledger.lateness),
+            "seen": asdict(ledger.seen),
             "state": [_packed(array) for array in ledger.state],
             "tally": {name: _packed(array) for name, array in vars(ledger.tally).items()},
+            "round": None if ledger.round is None else _round_written(ledger.round),
+            "backlog": _backlog_written(ledger.backlog),
         }
     )
     return Snapshot(text, fingerprint(text))
@@ -58,17 +82,72 @@ def restored(settings: Settings, start: Link, snapshot: Snapshot | None) -> Ledg
     if kept["version"] != __version__:
         return ledger
     ledger.place = Link(kept["seq"], bytes.fromhex(kept["hash"]))
-    ledger.next_slot, ledger.rounds = kept["next_slot"], kept["rounds"]
-    ledger.told, ledger.missing = kept["told"], kept["missing"]
+    ledger.saved = kept["seq"]
+    for name in _PLAIN:
+        setattr(ledger, name, kept[name])
     ledger.draws = Draws(settings.seed, kept["drawn"])
     ledger.again = None if kept["again"] is None else Plan(*kept["again"])
+    ledger.skipped = [(first, last) for first, last in kept["skipped"]]
+    ledger.lateness.extend(kept["lateness"])
+    ledger.seen = Seen(**kept["seen"])
     arms, own = map(_unpacked, kept["state"])
     ledger.state = State(arms.reshape(ledger.state.arms.shape), own)
     ledger.tally = Tally(**{name: _unpacked(text) for name, text in kept["tally"].items()})
+    ledger.round = None if kept["round"] is None else _round_read(kept["round"])
+    ledger.backlog = _backlog_read(kept["backlog"])
     return ledger
 
 
-def _packed(array: Vector) -> str:
+def _round_written(current: Round) -> dict[str, Any]:
+    slots = sorted(current.totals)
+    return {
+        "number": current.number,
+        "plan": current.plan,
+        "until": current.until,
+        "untold": _packed(current.untold),
+        "told": _packed(slots),
+        "totals": _packed(_nan_if_none(current.totals[slot]) for slot in slots),
+    }
+
+
+def _round_read(kept: dict[str, Any]) -> Round:
+    totals = zip(_slots(kept["told"]), _unpacked(kept["totals"]).tolist(), strict=True)
+    return Round(
+        kept["number"],
+        Plan(*kept["plan"]),
+        kept["until"],
+        untold=dict.fromkeys(_slots(kept["untold"])),
+        totals={slot: None if np.isnan(total) else total for slot, total in totals},
+    )
+
+
+def _backlog_written(backlog: Backlog) -> dict[str, Any]:
+    slots = sorted(backlog.arms)
+    return {
+        "slots": _packed(slots),
+        "arms": _packed(backlog.arms[slot] for slot in slots),
+        "totals": _packed(_nan_if_none(backlog.total(slot)) for slot in slots),
+    }
+
+
+def _backlog_read(kept: dict[str, Any]) -> Backlog:
+    backlog = Backlog()
+    for slot, arm, total in zip(_slots(kept["slots"]), _slots(kept["arms"]), _unpacked(kept["totals"]).tolist(), strict=True):
+        backlog.add(slot, arm) if np.isnan(total) else backlog.tell(slot, arm, total)
+    return backlog
+
+
+def _nan_if_none(total: float | None) -> float:
+    return np.nan if total is None else total
+
+
+def _slots(text: str) -> list[int]:
+    """Whole numbers; slots are below 2^40 and exact as floats."""
+    return [int(number) for number in _unpacked(text).tolist()]
+
+
+def _packed(numbers: Iterable[float] | Vector) -> str:
+    array = numbers if isinstance(numbers, np.ndarray) else np.array(list(numbers), dtype=np.float64)
     return base64.b64encode(array.astype("<f8").tobytes()).decode()
 
 

@@ -107,7 +107,9 @@ def several(model: Any) -> Any:
 
 SlotAnswer = answer_of(Slot, without=["number"], slot=int)
 OutcomeAnswer = answer_of(Outcome)
-StatusAnswer = answer_of(Status, arms=several(answer_of(ArmStatus)), next=answer_of(Next) | None, awaited=list[int])
+StatusAnswer = answer_of(
+    Status, arms=several(answer_of(ArmStatus)), next=answer_of(Next) | None, awaited=list[int], notes=list[str]
+)
 VerificationAnswer = answer_of(Verification, problems=list[str], difference=answer_of(Difference) | None, whole=bool)
 ExperimentsAnswer = answer("ExperimentsAnswer", "All experiments, in the order of their creation.", experiments=list[str])
 HistoryAnswer = answer(
