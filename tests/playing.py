@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from aftereffect import Experiment
 from aftereffect.live.ledger import Ledger
 from aftereffect.live.reading import start_of
-from aftereffect.live.rules import decide, tell
+from aftereffect.live.rules import Telling, decide, tell
 from aftereffect.live.snapshot import taken
 
 #: What lands of a reward in the slot of its pull and those after it: a mean lag of 7.5.
@@ -31,14 +31,13 @@ def played(storage, name, arms, slots, *, late=0, shares=(1.0,), policy="ars-ucb
     while ledger.next_slot < slots:
         with storage.writing(record.id) as log:
             for number in range(ledger.next_slot, min(slots, ledger.next_slot + _PIECE)):
-                slot, closed = decide(log, ledger, None, None), ledger.rounds
+                slot = decide(log, ledger, None, None)
                 if number < slots - late:
                     brought = worth[slot.arm] + rng.random()
                     for lag, share in enumerate(shares):
                         totals[number + lag] += share * brought
-                    tell(log, ledger, record, number, totals[number], revise=False)
-                if ledger.rounds > closed:
-                    log.save(taken(ledger))
+                    tell(log, ledger, record, Telling(number, totals[number]), revise=False, confirm=False)
+            log.save(taken(ledger))
     return experiment
 
 

@@ -64,7 +64,10 @@ def log():
 
 def test_from_create_to_close(run):
     status = run("create", "banner", "--arms", "A,B,C", "--policy", "ars-ucb", "--reward-range", "0,200")
-    assert status.splitlines()[0] == "banner: ars-ucb(alpha=4, growth=power(2)), 0 slots decided, 0 told, 0 rounds closed"
+    assert (
+        status.splitlines()[0]
+        == "banner: ars-ucb(alpha=4, growth=power(2)), 0 slots decided, 0 told, 0 learned, 0 rounds closed"
+    )
     assert run("ask", "banner") == "slot 0: play A (round 0, planned up to slot 0)\n"
     assert run("ask", "banner", "--slot", 0) == "slot 0: play A (round 0, planned up to slot 0)\n"
     assert run("tell", "banner", 0, 37) == "slot 0: 37, recorded\n"
@@ -72,14 +75,14 @@ def test_from_create_to_close(run):
     assert run("ask", "banner", "--slot", 1) == "slot 1: play B (round 1, planned up to slot 1)\n"
     assert run("ask", "banner") == "slot 2: play B (hold: round 1 waits for totals)\n"
     assert run("missing", "banner", 1) == "slot 1: missing, recorded\n"
-    assert run("tell", "banner", 2, 5) == "slot 2: 5, recorded (too late to count in its round)\n"
+    assert run("tell", "banner", 2, 5) == "slot 2: 5, recorded\n"
     assert run("status", "banner").splitlines() == [
-        "banner: ars-ucb(alpha=4, growth=power(2)), 3 slots decided, 3 told (1 missing), 2 rounds closed",
+        "banner: ars-ucb(alpha=4, growth=power(2)), 3 slots decided, 3 told (1 missing), 2 learned, 2 rounds closed",
         "arm  slots  share  rounds  mean  radius",
         "A        1  33.3%       1    37   419.3",
-        "B        2  66.7%       0     -       -",
+        "B        2  66.7%       1     5   419.3",
         "C        0   0.0%       0     -       -",
-        "next: slot 3 plays B, planned up to slot 3",
+        "next: slot 3 plays C, planned up to slot 3",
     ]
     shown = [line.split()[:5] for line in run("history", "banner").splitlines()]
     assert shown[:3] == [
@@ -87,7 +90,7 @@ def test_from_create_to_close(run):
         ["0", "A", "0", "37", "-"],
         ["1", "B", "1", "-", "missing"],
     ]
-    assert "hold, too late" in run("history", "banner", "--after", 1)
+    assert run("history", "banner", "--after", 1).splitlines()[1].split()[4] == "hold"
     assert run("verify", "banner") == "banner: whole, 6 events, 3 slots, 2 rounds, every decision derived again\n"
     assert run("close", "banner").splitlines()[-1] == "closed"
     assert run("close", "banner").splitlines()[-1] == "closed"
@@ -103,7 +106,7 @@ def test_json(run):
         "hold": False,
     }
     told = json.loads(run("tell", "banner", 0, 1.5, "--format", "json"))
-    assert told == [{"slot": 0, "value": 1.5, "change": "recorded", "counts": True}]
+    assert told == [{"slot": 0, "value": 1.5, "change": "recorded", "arm": "A"}]
     status = json.loads(run("status", "banner", "--format", "json"))
     assert status["arms"][0] == {"arm": "A", "slots": 1, "share": 1.0, "rounds": 1, "mean": 1.5, "radius": 0.0}
     assert status["next"] == {"slot": 1, "arm": "B", "round": 1, "until": 1, "hold": False}
@@ -124,7 +127,7 @@ def test_json(run):
 @pytest.mark.usefixtures("banner")
 def test_csv(run):
     assert run("ask", "banner", "--format", "csv") == "slot,arm,round,until,hold\n0,A,0,0,false\n"
-    assert run("missing", "banner", 0, "--format", "csv") == "slot,value,change,counts\n0,,recorded,false\n"
+    assert run("missing", "banner", 0, "--format", "csv") == "slot,value,change,arm\n0,,recorded,A\n"
     assert list(csv.DictReader(io.StringIO(run("status", "banner", "--format", "csv"))))[2] == {
         "arm": "C",
         "slots": "0",
@@ -134,7 +137,7 @@ def test_csv(run):
         "radius": "",
     }
     assert run("history", "banner", "--format", "csv").startswith(
-        "slot,arm,round,hold,value,missing,counts,revisions,decided_at,told_at\n0,A,"
+        "slot,arm,played,round,hold,value,missing,learned,revisions,decided_at,told_at\n0,A,"
     )
     assert run("history", "banner", "--after", 5, "--format", "csv").count("\n") == 1
     assert run("verify", "banner", "--format", "csv").startswith(
@@ -152,10 +155,8 @@ def test_many_outcomes_from_a_file(run, refused):
     assert run("tell", "banner", "--csv", outcomes) == "3 outcomes: 3 unchanged\n"
     before = log()
     for text, message in (
-        (
-            "slot,value\n3,5\n3,6\n",
-            "slot 3 was told 5, got 6: its round has closed and shaped decisions, so it cannot be revised",
-        ),
+        ("slot,value\n3,5\n3,6\n", "slot 3 was told 5, got 6: say revise to replace it"),
+        ("slot,value,arm\n3,5,D\n", "slot 3 was played with an unknown arm 'D': known: A, B, C"),
         ("slot,value\n3,5\n9,6\n", "slot 9 was never asked for: the next one is 4, ask first"),
         ("slot,value\n3,5\nx,6\n", "outcomes.csv, line 3: a slot must be a whole number, got 'x'"),
         ("slot,value\n3,five\n", "outcomes.csv, line 2: a value must be a number, or empty where it is missing, got 'five'"),
@@ -177,6 +178,42 @@ def test_many_outcomes_from_a_file(run, refused):
     assert refused("tell", "banner", "--csv", ".") == "cannot read .: Is a directory"
     outcomes.write_text("slot,value\n")
     assert run("tell", "banner", "--csv", outcomes) == "0 outcomes: nothing to record\n"
+    outcomes.write_text("slot,value,arm\n3,5,C\n")
+    assert run("tell", "banner", "--csv", outcomes) == "slot 3: 5, recorded\n"
+    assert "played C" in run("history", "banner")
+
+
+@pytest.mark.usefixtures("banner")
+def test_an_outage_and_an_arm_that_was_played_by_hand(run, refused):
+    run("ask", "banner", "--slot", 0)
+    run("tell", "banner", 0, 5, "--arm", "C")
+    assert refused("ask", "banner", "--slot", 6) == (
+        "slot 6 cannot be decided yet: the next one is 1; skip slots 1 to 5 if nothing was played there"
+    )
+    assert "6 slots decided" in run("skip", "banner", 1, 5)
+    assert run("ask", "banner", "--slot", 6) == "slot 6: play A (round 1, planned up to slot 6)\n"
+    assert refused("ask", "banner", "--slot", 3) == "slot 3 was skipped: nothing was decided for it, and now it is past"
+    assert refused("tell", "banner", 3, 7) == "slot 3 was skipped: say which arm was played in it"
+    assert run("tell", "banner", 3, 7, "--arm", "B") == "slot 3: 7, recorded\n"
+    remarks = [line.split()[4:7] for line in run("history", "banner").splitlines()[1:]]
+    assert remarks[0][:3] == ["played", "C,", "waits"]
+    assert remarks[1][0] == "skipped"
+    assert remarks[3][:3] == ["skipped,", "played", "B,"]
+
+
+@pytest.mark.usefixtures("banner")
+def test_a_typing_error_must_be_confirmed(run, refused):
+    experiment = ae.Experiment.open("banner", storage="sqlite:///live.db")
+    for slot in range(30):
+        experiment.ask(slot)
+        experiment.tell(slot, 40 + slot % 3)
+    experiment.ask(30)
+    line = refused("tell", "banner", 30, 4100)
+    assert line == (
+        "the total of slot 30 is far from those before it, got 4100 and the 30 so far were 40 to 42: "
+        "confirm it if it is right, with --yes"
+    )
+    assert run("tell", "banner", 30, 4100, "--yes") == "slot 30: 4100, recorded\n"
 
 
 @pytest.mark.usefixtures("banner")

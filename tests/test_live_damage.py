@@ -101,7 +101,7 @@ def test_every_cell_of_every_event_is_proved(whole, tmp_path):
         "UPDATE aftereffect_experiments SET settings = replace(settings, '200', '201')",
         "UPDATE aftereffect_experiments SET settings = x'00'",
         "UPDATE aftereffect_experiments SET digest = zeroblob(32)",
-        "UPDATE aftereffect_experiments SET snapshot = replace(snapshot, '\"told\": ', '\"told\": 1')",
+        "UPDATE aftereffect_experiments SET snapshot = replace(snapshot, '\"missing\": ', '\"missing\": 1')",
         "UPDATE aftereffect_experiments SET snapshot_digest = NULL",
         "UPDATE aftereffect_experiments SET snapshot = NULL",
         "UPDATE aftereffect_experiments SET snapshot = '{}', snapshot_digest = zeroblob(32)",
@@ -136,7 +136,7 @@ def forged(snapshot, old, new):
 def test_a_snapshot_that_is_not_the_fold_of_the_log(whole):
     experiment = ae.Experiment.open("banner", storage=url(whole))
     with experiment.storage.writing(1) as log:
-        log.save(forged(log.snapshot(), '"told": ', '"told": 1'))
+        log.save(forged(log.snapshot(), '"missing": ', '"missing": 1'))
     (problem,) = experiment.verify().problems
     assert re.fullmatch("the snapshot taken at event [0-9]+ is not the fold of the log", problem)
 

@@ -23,8 +23,9 @@ def events(experiment):
 
 
 def state(experiment):
+    """What the policy knows when the next slot is decided."""
     with experiment._reading() as (_, ledger):
-        return ledger.state
+        return ledger.ahead().state
 
 
 @pytest.fixture
@@ -69,7 +70,14 @@ def test_slots_are_decided_one_after_the_other_and_answered_again(banner):
 
 def test_a_slot_beyond_the_next_is_not_decided(banner):
     banner.ask()
-    refused(banner, ae.ConflictError, "slot 2 cannot be decided yet: the next one is 1", lambda: banner.ask(2))
+    refused(
+        banner,
+        ae.ConflictError,
+        "slot 2 cannot be decided yet: the next one is 1; skip slot 1 if nothing was played there",
+        lambda: banner.ask(2),
+    )
+    why = "slot 9 cannot be decided yet: the next one is 1; skip slots 1 to 8 if nothing was played there"
+    refused(banner, ae.ConflictError, why, lambda: banner.ask(9))
 
 
 @pytest.mark.parametrize("slot", [2**40, 2**63, 10**30])
@@ -82,10 +90,26 @@ def test_a_slot_far_beyond(connect, slot):
         assert experiment.history(after=slot) == []
 
 
-def test_plans_beyond_all_numbers(connect):
-    experiment = created(policy="generalized-odaaf(d=1e30)", horizon=100, storage=connect())
-    assert experiment.ask().until == 99
-    assert experiment.verify().whole
+def test_a_policy_that_plays_one_arm_to_the_end_is_refused_before_anything_is_recorded(connect):
+    storage = connect()
+    message = r"^settle-ucb\(.*hold=120\) plays one arm for all 42 slots of the horizon: give a longer horizon, shorter slots"
+    with pytest.raises(ae.ParameterError, match=message):
+        created(policy="settle-ucb", horizon=42, storage=storage)
+    with pytest.raises(ae.ParameterError, match="plays one arm for all 100 slots"):
+        created(policy="generalized-odaaf(d=1e30)", horizon=100, storage=storage)
+    assert storage.names() == []
+
+
+def test_how_long_one_arm_is_played_alone_is_said_at_once():
+    experiment = created(policy="settle-ucb", horizon=200)
+    assert experiment.status().notes == (
+        "the first 120 slots or more go to one arm, before another is tried (60% of the horizon)",
+    )
+    assert "note: the first 120 slots or more go to one arm" in str(experiment.status())
+    assert created(policy="settle-ucb").status().notes == (
+        "the first 120 slots or more go to one arm, before another is tried",
+    )
+    assert created(policy="ars-ucb").status().notes == ()
 
 
 @pytest.mark.parametrize(
@@ -128,9 +152,9 @@ def test_keys_that_cannot_be(banner, key):
 
 
 def test_the_same_value_again_changes_nothing(third_round):
-    assert third_round.tell(3, 7) == ae.live.Outcome(3, 7.0, "recorded", True)
+    assert third_round.tell(3, 7) == ae.live.Outcome(3, 7.0, "recorded", "A")
     before = events(third_round)
-    assert third_round.tell(3, 7) == ae.live.Outcome(3, 7.0, "unchanged", True)
+    assert third_round.tell(3, 7) == ae.live.Outcome(3, 7.0, "unchanged", "A")
     assert third_round.tell(3, np.int64(7)).change == "unchanged"
     assert third_round.tell(0, 80).change == "unchanged"  # of a closed round
     assert events(third_round) == before
@@ -158,8 +182,8 @@ def test_another_value_is_a_conflict(third_round):
 
 def test_a_revision_while_the_round_is_open(third_round):
     third_round.tell(3, 7)
-    assert third_round.tell(3, 8, revise=True) == ae.live.Outcome(3, 8.0, "revised", True)
-    assert third_round.missing(3, revise=True) == ae.live.Outcome(3, None, "revised", False)
+    assert third_round.tell(3, 8, revise=True) == ae.live.Outcome(3, 8.0, "revised", "A")
+    assert third_round.missing(3, revise=True) == ae.live.Outcome(3, None, "revised", "A")
     assert third_round.status().missing == 1
     assert third_round.tell(3, 9, revise=True).change == "revised"
     assert third_round.tell(3, 9, revise=True).change == "unchanged"
@@ -180,10 +204,12 @@ def test_a_revision_while_the_round_is_open(third_round):
     assert third_round.verify().whole
 
 
-def test_no_revision_after_the_round_has_closed(banner):
+def test_no_revision_after_a_decision_was_made_by_it(banner):
     banner.ask()
-    banner.tell(0, 7)
-    why = "its round has closed and shaped decisions, so it cannot be revised"
+    banner.tell(0, 6)
+    assert banner.tell(0, 7, revise=True).change == "revised"  # its round is complete, but nothing was decided since
+    banner.ask()
+    why = "it has shaped decisions, so it cannot be revised"
     for revise in (False, True):
         refused(banner, ae.ConflictError, f"slot 0 was told 7, got 8: {why}", lambda r=revise: banner.tell(0, 8, revise=r))
     refused(banner, ae.ConflictError, f"slot 0 was told 7, got missing: {why}", lambda: banner.missing(0, revise=True))
@@ -220,15 +246,16 @@ def test_an_interrupt_while_looking_ahead_leaves_nothing_behind(monkeypatch):
         experiment.ask()
         experiment.tell(slot, slot)
     with experiment._reading() as (_, ledger):
-        decide = ledger.kernels.decide
+        kernels = ledger.kernels
 
     def interrupted(*given):
-        decide(*given)
+        kernels.decide(*given)
         raise KeyboardInterrupt
 
-    ledger.kernels = ledger.kernels._replace(decide=interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        experiment.status()
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger, "kernels", kernels._replace(decide=interrupted))
+        with pytest.raises(KeyboardInterrupt):
+            experiment.status()
     for slot in range(5, 20):
         experiment.ask()
         experiment.tell(slot, slot)
@@ -246,27 +273,43 @@ def test_none_is_no_total(third_round):
 
 
 def test_a_round_waits_and_its_arm_is_held(third_round):
-    """Slots 7 and 8 are hold slots; 7 is told before the round closes and counts, 8 after it and does not."""
+    """Slots 7 to 9 are held. What is told of them before the next decision counts in the round; the rest waits for its arm."""
     assert third_round.ask() == ae.live.Slot(7, "A", 3, 7, True)
     assert third_round.ask() == ae.live.Slot(8, "A", 3, 8, True)
-    assert third_round.tell(7, 20).counts
+    assert third_round.ask() == ae.live.Slot(9, "A", 3, 9, True)
+    third_round.tell(7, 20)
     for slot in (6, 4, 5):
         third_round.tell(slot, 10)
     assert third_round.status().rounds == 3
     third_round.tell(3, 100)
+    third_round.tell(9, 40)  # the round is complete, and open until the next decision
     assert third_round.status().rounds == 4
-    assert state(third_round).arms[[PLAYS, COLLECTED, ROUNDS], 0].tolist() == pytest.approx([1 + 5, (80 + 150) / 200, 2])
-    assert third_round.tell(8, 77) == ae.live.Outcome(8, 77.0, "recorded", False)
-    assert third_round.tell(8, 77).change == "unchanged"
+    assert state(third_round).arms[[PLAYS, COLLECTED, ROUNDS], 0].tolist() == pytest.approx([1 + 6, (80 + 190) / 200, 2])
+    assert third_round.ask() == ae.live.Slot(10, "B", 4, 13, False)
     refused(
         third_round,
         ae.ConflictError,
-        "slot 8 was told 77, got 78: its round has closed and shaped decisions, so it cannot be revised",
-        lambda: third_round.tell(8, 78, revise=True),
+        "slot 9 was told 40, got 41: it has shaped decisions, so it cannot be revised",
+        lambda: third_round.tell(9, 41, revise=True),
     )
-    assert state(third_round).arms[PLAYS, 0] == 6
-    assert [(line.hold, line.counts) for line in third_round.history(after=6)] == [(True, True), (True, False)]
-    assert third_round.ask().round == 4
+    assert third_round.tell(8, 76).change == "recorded"
+    assert third_round.tell(8, 77, revise=True).change == "revised"
+    status = third_round.status()
+    assert (status.told, status.learned, status.waiting, status.untold) == (10, 9, 1, 1)
+    assert [(line.hold, line.learned) for line in third_round.history(after=6, limit=3)] == [
+        (True, True),
+        (True, False),
+        (True, True),
+    ]
+    while (slot := third_round.ask()).arm != "A":
+        third_round.tell_many((number, 0) for number in range(slot.number - 1, slot.number + 1))
+    for _ in range(slot.until - slot.number):
+        third_round.ask()
+    third_round.tell_many((number, 0) for number in range(slot.number, slot.until + 1))
+    planned = slot.until - slot.number + 1
+    assert state(third_round).arms[[PLAYS, COLLECTED, ROUNDS], 0].tolist() == pytest.approx(
+        [7 + planned + 1, (270 + 77) / 200, 3]
+    )
     assert third_round.verify().whole
 
 
@@ -445,10 +488,10 @@ def test_a_range_of_losses():
         "the total of slot 0 must be at most 0, as much as a play can bring, got 1",
         lambda: experiment.tell(0, 1),
     )
-    assert experiment.tell(0, -3).counts
+    assert experiment.tell(0, -3).change == "recorded"
     always = created(reward_range=(-10, -5))
     always.ask()
-    assert always.tell(0, -1).counts  # of a play that brings less than -5, a part
+    assert always.tell(0, -1).change == "recorded"  # of a play that brings less than -5, a part
 
 
 # 6. randomness: see test_live_policies
@@ -680,7 +723,7 @@ def test_a_snapshot_only_saves_time():
     status = experiment.status()
     shelf = storage._shelf(1)
     count, kept = shelf.moment
-    strange = kept._replace(text=kept.text.replace('"told": ', '"told": 9'))
+    strange = kept._replace(text=kept.text.replace('"missing": ', '"missing": 9'))
     for snapshot in (kept, None, of_version(kept, "0.0.9"), of_version(strange, "0.0.9")):
         shelf.moment = count, snapshot
         assert ae.Experiment.open("banner", storage=storage).status() == status
@@ -720,7 +763,7 @@ def test_decisions_of_another_version_are_told_from_damage(monkeypatch):
     assert [line.round for line in experiment.history()] == list(range(12))
     assert [line.arm for line in experiment.history()] == [decided.arm for decided in map(old.ask, range(12))]
     assert experiment.ask().number == 12
-    assert experiment.tell(12, 1).counts
+    assert experiment.tell(12, 1).change == "recorded"
 
 
 def test_threads_may_share_an_experiment(connect):

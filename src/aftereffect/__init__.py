@@ -27,6 +27,7 @@ from aftereffect.errors import (
     SpecError,
     StorageError,
     SweepError,
+    UnlikelyTotalError,
     WorkerError,
 )
 from aftereffect.growth import Exponential, Growth, Power
@@ -133,6 +134,7 @@ __all__ = [
     "Ucb1",
     "Uniform",
     "UniformDelay",
+    "UnlikelyTotalError",
     "WorkerError",
     "dask_cluster",
     "estimate_lag",

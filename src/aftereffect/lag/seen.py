@@ -24,11 +24,11 @@ class Recorded(Protocol):
 
 
 class SlotLine(Protocol):
-    """One slot of a live history: the arm's name, and what was told of it, None if nothing was."""
+    """One slot of a live history: the arm that was played, and what was told of it, None if nothing was."""
 
     @property
-    def arm(self) -> str:
-        """The arm's name."""
+    def played(self) -> str | None:
+        """The arm's name; None if nothing was played."""
 
     @property
     def value(self) -> float | None:
@@ -72,7 +72,7 @@ def _columns(history: Any) -> tuple[Sequence[object], Sequence[float | None]]:
         if isinstance(history, tuple) and len(history) == 2:
             return list(history[0]), list(history[1])
         lines = list(history)
-        return [line.arm for line in lines], [line.value for line in lines]
+        return [line.played for line in lines], [line.value for line in lines]
     except (AttributeError, TypeError):
         raise ParameterError(
             "a history must be a trace, the lines of a live experiment's history, or a pair of arms and totals, "

@@ -11,7 +11,7 @@ from aftereffect.errors import ConflictError, CorruptionError, NotFoundError, Pa
 from aftereffect.extras import require
 from aftereffect.live.events import fingerprint, now
 from aftereffect.live.history import SAVERS, SUFFIXES, Line, lines
-from aftereffect.live.ledger import Ledger
+from aftereffect.live.ledger import Ledger, Saved
 from aftereffect.live.outlook import check_playable
 from aftereffect.live.reading import caught_up, events_about, opened, settings_of
 from aftereffect.live.rules import (
@@ -321,7 +321,7 @@ class Experiment:
                     yield log, ledger
                     if is_due(ledger):
                         log.save(taken(ledger))
-                        ledger.saved = ledger.place.seq
+                        ledger.saved = Saved(ledger.place.seq, ledger.rounds)
             except BaseException as error:
                 # A refusal changed nothing. After anything else the log is read again: it knows what was kept.
                 refused = isinstance(error, (ParameterError, ConflictError))

@@ -38,6 +38,13 @@ class Difference(NamedTuple):
     version: str
 
 
+class Saved(NamedTuple):
+    """Where the last snapshot was taken: the event, and how many rounds had closed."""
+
+    seq: int
+    rounds: int
+
+
 @dataclass
 class Tally:
     """By arm: slots for which it was advised, rounds that were learned, how many totals came with it, and their sum."""
@@ -81,8 +88,7 @@ class Ledger:
         self.last_told_at: str | None = None
         self.closed = False
         self.difference: Difference | None = None
-        #: The event at which the last snapshot was taken that is known of.
-        self.saved = 0
+        self.saved = Saved(0, 0)
 
     def ahead(self) -> "Ledger":
         """As it will be when the next slot is decided, as far as is known now; this one stays as it is."""
@@ -235,16 +241,14 @@ class Ledger:
         if not counted:
             self.again = ready.plan
             return ready
-        looked = ready.looked()
-        if ready.plan.window:
-            late = self.backlog.take(ready.arm)
-            looked, counted = late + looked, counted + len(late)
+        late = self.backlog.take(ready.arm)
+        looked = late + ready.looked() if ready.plan.window else []
         scaled = 0.0
         for total in looked:
             scaled += self.settings.scaled(total)
         self.kernels.absorb(*self.state, self.params, ready.arm, len(looked), scaled)
         self.tally.rounds[ready.arm] += 1
-        self.learned += counted
+        self.learned += counted + len(late)
         return ready
 
     def late(self) -> int | None:

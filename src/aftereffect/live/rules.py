@@ -95,7 +95,7 @@ def tell(log: Log, ledger: Ledger, record: Record, telling: Telling, *, revise: 
     with about("arm"):
         arm = _played(ledger.settings, telling.arm, number, advised)
     played = None if arm is None else ledger.settings.arms[arm]
-    if known and known.value == total and (total is None or known.arm in (None, arm)):
+    if known and known.value == total and (total is None or arm is None or known.arm in (None, arm)):
         return Outcome(number, total, "unchanged", played)
     if ledger.closed:
         raise ConflictError(f"experiment {ledger.settings.name!r} is closed: nothing more is recorded")

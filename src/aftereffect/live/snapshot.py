@@ -11,7 +11,7 @@ import numpy as np
 from aftereffect.errors import CorruptionError
 from aftereffect.kernels import Vector
 from aftereffect.live.events import Link, fingerprint, is_fingerprint
-from aftereffect.live.ledger import Ledger, Tally
+from aftereffect.live.ledger import Ledger, Saved, Tally
 from aftereffect.live.randomness import Draws
 from aftereffect.live.rounds import Backlog, Plan, Round
 from aftereffect.live.settings import Settings
@@ -19,7 +19,7 @@ from aftereffect.live.totals import Seen
 from aftereffect.policies import State
 from aftereffect.provenance import __version__
 
-#: Events after which a snapshot is taken, and how many slots that it lists are as costly to write as one event to fold.
+#: Events after which a snapshot is taken within a round, and how many slots that it lists are as costly to write as one event.
 _EVENTS, _SLOTS = 200, 10
 #: What is one number or text, by name.
 _PLAIN = (
@@ -41,13 +41,13 @@ class Snapshot(NamedTuple):
 
 
 def is_due(ledger: Ledger) -> bool:
-    """Whether it is time for a snapshot.
+    """Whether it is time for a snapshot: a round has begun, or there are many events since the last.
 
-    Rare enough that writing costs less than the events do, often enough that opening folds a few hundred of them, or a tenth of
-    the slots that wait for something.
+    Where it lists many slots it is taken less often, so that writing it costs no more than the events do.
     """
+    events = ledger.place.seq - ledger.saved.seq
     listed = len(ledger.backlog.arms) + (len(ledger.round.totals) + len(ledger.round.untold) if ledger.round else 0)
-    return ledger.place.seq - ledger.saved >= _EVENTS + listed // _SLOTS
+    return events * _SLOTS >= listed and (events >= _EVENTS or ledger.rounds > ledger.saved.rounds)
 
 
 def taken(ledger: Ledger) -> Snapshot:
@@ -82,7 +82,7 @@ def restored(settings: Settings, start: Link, snapshot: Snapshot | None) -> Ledg
     if kept["version"] != __version__:
         return ledger
     ledger.place = Link(kept["seq"], bytes.fromhex(kept["hash"]))
-    ledger.saved = kept["seq"]
+    ledger.saved = Saved(kept["seq"], kept["rounds"])
     for name in _PLAIN:
         setattr(ledger, name, kept[name])
     ledger.draws = Draws(settings.seed, kept["drawn"])

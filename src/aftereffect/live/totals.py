@@ -35,11 +35,9 @@ class Seen:
         """Refuse a total that is far from all that was seen."""
         least, most = self.likely(settings)
         if not least <= total <= most:
-            known = (
-                f"the {self.count:,} totals so far were {self.least:g} to {self.most:g}" if self.count else "it is the first"
-            )
+            known = f"the {self.count:,} so far were {self.least:g} to {self.most:g}" if self.count else "it is the first"
             raise UnlikelyTotalError(
-                f"the total of slot {slot} is far from what was seen, got {total:g} and {known}: confirm it if it is right"
+                f"the total of slot {slot} is far from those before it, got {total:g} and {known}: confirm it if it is right"
             )
 
     def likely(self, settings: Settings) -> tuple[float, float]:

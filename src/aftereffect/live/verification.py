@@ -70,7 +70,8 @@ def verified(storage: Storage, record: Record, settings: Settings, view: View) -
             raise CorruptionError(f"the log ends with event {ledger.place.seq}, but the snapshot was taken at event {seq}")
     except CorruptionError as error:
         problems.append(str(error))
-    return Verification(record.name, ledger.place.seq, ledger.next_slot, ledger.rounds, tuple(problems), ledger.difference)
+    rounds = ledger.ahead().rounds
+    return Verification(record.name, ledger.place.seq, ledger.next_slot, rounds, tuple(problems), ledger.difference)
 
 
 def _place(snapshot: Snapshot | None) -> int:
