@@ -7,10 +7,10 @@ from pathlib import Path
 
 from aftereffect.columns import aligned
 from aftereffect.live import Experiment, Storage, open_storage
-from aftereffect.live.ledger import Ledger
+from aftereffect.live.ledger import Ledger, Saved
 from aftereffect.live.reading import start_of
-from aftereffect.live.rules import decide, tell
-from aftereffect.live.snapshot import taken
+from aftereffect.live.rules import Telling, decide, tell
+from aftereffect.live.snapshot import is_due, taken
 from contestants.live import NAME, Player, begun
 from measure import duration, verdict
 
@@ -21,25 +21,19 @@ SLOWEST_ASK, SLOWEST_REOPENING = 5e-3, 2
 
 
 def build(storage: Storage, slots: int, player: Player) -> Ledger:
-    """Play at least so many slots by the library's own rules, with fewer commits than it makes; the ledger in the end.
-
-    It ends where getting back takes longest: one slot before a round closes and gives a new snapshot.
-    """
+    """Play so many slots by the library's own rules, with fewer commits than it makes; the ledger in the end."""
     settings, record = begun(storage).settings, storage.find(NAME)
     ledger = Ledger(settings, start_of(record))
-    while not _there(ledger, slots):
+    while ledger.next_slot < slots:
         with storage.writing(record.id) as log:
-            piece_ends = ledger.next_slot + PIECE
-            while ledger.next_slot < piece_ends and not _there(ledger, slots):
-                slot, closed = decide(log, ledger, None, None), ledger.rounds
-                tell(log, ledger, record, slot.number, player.total(slot.arm), revise=False)
-                if ledger.rounds > closed:
+            for _ in range(min(PIECE, slots - ledger.next_slot)):
+                slot = decide(log, ledger, None, None)
+                telling = Telling(slot.number, player.total(slot.arm))
+                tell(log, ledger, record, telling, revise=False, confirm=False)
+                if is_due(ledger):
                     log.save(taken(ledger))
+                    ledger.saved = Saved(ledger.place.seq, ledger.rounds)
     return ledger
-
-
-def _there(ledger: Ledger, slots: int) -> bool:
-    return ledger.next_slot >= slots and ledger.round is not None and ledger.round.waiting == 1
 
 
 def reopened(url: str) -> float:

@@ -50,10 +50,10 @@ def test_from_create_to_close(service):
     first = {"slot": 0, "arm": "A", "round": 0, "until": 0, "hold": False}
     assert call(service, "POST", f"{BANNER}/slots", headers={"Idempotency-Key": "monday"})[:2] == (201, first)
     assert call(service, "PUT", f"{BANNER}/slots/0/decision")[:2] == (200, first)
-    outcome = {"slot": 0, "value": 37.0, "change": "recorded", "counts": True}
+    outcome = {"slot": 0, "value": 37.0, "change": "recorded", "arm": "A"}
     assert call(service, "PUT", f"{BANNER}/slots/0/outcome", {"value": 37})[:2] == (201, outcome)
     assert call(service, "PUT", f"{BANNER}/slots/1/decision")[1]["arm"] == "B"
-    missing = {"slot": 1, "value": None, "change": "recorded", "counts": False}
+    missing = {"slot": 1, "value": None, "change": "recorded", "arm": "B"}
     assert call(service, "PUT", f"{BANNER}/slots/1/outcome", {"missing": True})[:2] == (201, missing)
     experiment = call(service, "GET", BANNER)[1]
     assert (experiment["slots"], experiment["told"], experiment["missing"], experiment["next"]["arm"]) == (2, 2, 1, "B")
@@ -66,7 +66,7 @@ def test_from_create_to_close(service):
         {"first": 0, "last": 1, "arm": 1, "round": 1, "mean": 37.0, "least": 37.0, "most": 37.0, "plays": [1, 1, 0]}
     ]
     table, headers = call(service, "GET", f"{BANNER}/export")[1:]
-    assert table.startswith("slot,arm,round,hold,value,")
+    assert table.startswith("slot,arm,played,round,hold,value,")
     assert headers["Content-Disposition"] == 'attachment; filename="banner.csv"'
     assert call(service, "GET", f"{BANNER}/export?format=parquet")[1].startswith("PAR1")
     assert call(service, "POST", f"{BANNER}/close")[1]["closed"] is True

@@ -95,13 +95,18 @@ export class Detail {
       say(place.querySelector("strong"), arm);
     }
     say(part(this.root, "waits"), waits(status));
+    const notes = keep(part(this.root, "notes"), status.notes.length, () => make("li"));
+    notes.forEach((item, at) => say(item, `${status.notes[at][0].toUpperCase()}${status.notes[at].slice(1)}.`));
   }
 
   #showFacts(status) {
     const told = status.missing ? `${count(status.told)}, ${count(status.missing)} of them missing` : count(status.told);
+    const learned = status.waiting ? `${count(status.learned)}, ${count(status.waiting)} wait for a round` : count(status.learned);
     const facts = [
       ["slots decided", count(status.slots)],
       ["totals told", told],
+      ["totals learned", learned],
+      ["totals come", status.late === null ? "not yet" : status.late ? `${counted(status.late, "slot")} late` : "at once"],
       ["rounds closed", count(status.rounds)],
       ["arms", count(status.arms.length)],
       ["horizon", status.horizon === null ? "open" : counted(status.horizon, "slot")],
