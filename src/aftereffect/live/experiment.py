@@ -109,6 +109,8 @@ class Experiment:
         """
         drawn = seed_or_drawn(seed)
         wanted = Settings(name, arms, as_spec(policy, Policy), reward_range, drawn, max_total, horizon)
+        if wanted.name in (".", ".."):  # a part of a path that no address can hold
+            raise ParameterError(f"an experiment cannot be named {wanted.name!r}: add a letter")
         check_playable(wanted)
         kept = storage if isinstance(storage, Storage) else open_storage(storage)
         given = (wanted.name, wanted.written(), now())

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
+from unicodedata import normalize
 
 from aftereffect.checks import real, sequence, shown, whole
 from aftereffect.errors import ParameterError, SpecError, about
@@ -110,8 +111,10 @@ def _arms(arms: object) -> tuple[str, ...]:
         raise ParameterError(f"arms must be 2 to {MOST_ARMS:,} names, got {len(names)}")
     for name in names:
         if not isinstance(name, str) or not 1 <= len(name) <= LONGEST_NAME or not name.isprintable() or name != name.strip():
-            raise ParameterError(f"an arm's name must be 1 to {LONGEST_NAME} printable characters, got {shown(name)}")
-    repeated = [name for name, times in Counter(names).items() if times > 1]
+            wanted = f"1 to {LONGEST_NAME} printable characters without blanks around them"
+            raise ParameterError(f"an arm's name must be {wanted}, got {shown(name)}")
+    # Two that look alike would be one to whoever reads them.
+    repeated = [name for name, times in Counter(normalize("NFC", str(name)) for name in names).items() if times > 1]
     if repeated:
         raise ParameterError(f"arms must have different names, got {shown(repeated[0])} twice")
     return tuple(str(name) for name in names)
@@ -140,7 +143,10 @@ def _policy(policy: object, horizon: int | None) -> Policy:
     except SpecError:
         same = False
     if not same:
-        raise ParameterError(f"{chosen} cannot play live: it is recorded as a spec string, and this one cannot be read back")
+        raise ParameterError(
+            f"{chosen} cannot play live: it is recorded as a spec string, and this one cannot be read back; "
+            "decorate a class of your own with register, and build it from numbers, texts and registered classes"
+        )
     if chosen.needs_horizon and horizon is None:
         raise ParameterError(f"{chosen} plans ahead: give a horizon, the number of slots that the experiment will last")
     return chosen
