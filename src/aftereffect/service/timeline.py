@@ -8,7 +8,7 @@ from typing import NamedTuple
 from aftereffect.errors import CorruptionError
 from aftereffect.live import Experiment
 from aftereffect.live.events import Event
-from aftereffect.live.reading import events_after, start_of
+from aftereffect.live.reading import check_end, events_after, start_of
 
 _UNTOLD = math.nan
 
@@ -67,6 +67,7 @@ class Timeline:
                 after = self._place.follow(event)
                 self._take(event)
                 self._place = after
+            check_end(view, self._place)
 
     def _take(self, event: Event) -> None:
         begun, slot = len(self._arms), event.slot

@@ -126,8 +126,8 @@ class SqliteStorage(DatabaseStorage):
 
     def _moved(self) -> StorageError:
         return StorageError(
-            "the file was replaced or removed while it was in use, and nothing of this is in the file that is there now: stop all "
-            f"clients, remove {self._path.name}-wal and {self._path.name}-shm, put the right file in place and start again"
+            "the file was replaced or removed while it was in use, and nothing of this is in the file that is there now: stop"
+            f" all clients, remove {self._path.name}-wal and {self._path.name}-shm, put the right file in place and start again"
         )
 
     def prepare_fork(self) -> None:
