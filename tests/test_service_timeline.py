@@ -58,10 +58,10 @@ def test_a_flipped_bit_never_changes_the_picture(database, tmp_path):
             assert picture(target) == truth, f"bit {bit} of byte {place} changes the picture, and nobody noticed"
             found["right"] += 1
         except (ae.StorageError, ae.NotFoundError) as error:
-            assert "\n" not in str(error)
-            found["refused"] += 1
+            found["refused" if "\n" not in str(error) else "in several lines"] += 1
         shutil.rmtree(target.parent)
     assert min(found["refused"], found["right"]) > 100, found
+    assert found["in several lines"] == 0
 
 
 def test_a_flipped_bit_never_changes_a_token(database, tmp_path):
@@ -84,15 +84,15 @@ def test_a_flipped_bit_never_changes_a_token(database, tmp_path):
                     assert opened in (scope, None), f"byte {place}: {scope} became {opened}"
                     found[opened == scope] += 1
                 except ae.StorageError as error:
-                    assert "\n" not in str(error)
-                    found["refused"] += 1
+                    found["refused" if "\n" not in str(error) else "in several lines"] += 1
             try:
                 known = storage.tokens()
                 assert [record.scope for record in known] in (scopes, scopes[:1], scopes[1:], []), known
             except ae.StorageError:
-                assert not isinstance(storage.has_tokens(), str)
+                found["list refused"] += 1
         shutil.rmtree(target.parent)
     assert min(found[True], found["refused"]) > 20, found
+    assert found["in several lines"] == 0
 
 
 def test_the_last_event_is_proved_too(database):
@@ -103,7 +103,9 @@ def test_the_last_event_is_proved_too(database):
     with ae.open_storage(url(path)) as storage:
         timeline = Timeline(ae.Experiment.open("banner", storage=storage))
         for _ in range(2):  # and what was read before the error is not taken for all of it
-            with pytest.raises(ae.CorruptionError, match="'banner' is damaged, .*event 12 of the log is not what was recorded"):
+            with pytest.raises(
+                ae.CorruptionError, match=r"'banner' is damaged, .*event 12 of the log is not what was recorded"
+            ):
                 timeline.summary(400)
 
 
