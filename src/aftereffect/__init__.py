@@ -31,7 +31,7 @@ from aftereffect.errors import (
 )
 from aftereffect.growth import Exponential, Growth, Power
 from aftereffect.lag import LagEstimate, estimate_lag
-from aftereffect.live import Experiment, open_storage
+from aftereffect.live import Experiment, delete_experiment, open_storage
 from aftereffect.policies import (
     ArsClw,
     ArsExp3,
@@ -135,6 +135,7 @@ __all__ = [
     "UniformDelay",
     "WorkerError",
     "dask_cluster",
+    "delete_experiment",
     "estimate_lag",
     "open_storage",
     "parse",
