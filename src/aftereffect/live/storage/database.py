@@ -14,6 +14,7 @@ from aftereffect.errors import CorruptionError, NotFoundError, StorageError
 from aftereffect.live.events import Event
 from aftereffect.live.snapshot import Snapshot
 from aftereffect.live.storage.base import Log, Record, Storage, TokenRecord
+from aftereffect.live.storage.keys import KnownKeys
 from aftereffect.live.storage.schema import VERSION, check_version, events, experiments, prepare, removed, tokens, version_of
 from aftereffect.live.storage.seals import is_sealed, seal
 
@@ -44,6 +45,12 @@ _PROVED = (
 )
 _ABOUT = _PROVED.where(events.c.slot >= sa.bindparam("first"), events.c.slot < sa.bindparam("stop"))
 _KEYED = _PROVED.where(events.c.key == sa.bindparam("key"))
+#: Told so that no index of keys is of use: these are read from the table itself.
+_ALL_KEYED = (
+    sa.select(events.c.seq, events.c.key, events.c.hash)
+    .where(events.c.experiment == sa.bindparam("of"), events.c.seq >= sa.bindparam("first"), sa.func.length(events.c.key) > 0)
+    .order_by(events.c.seq)
+)
 _APPEND = events.insert()
 _SAVE = (
     experiments.update()
@@ -68,6 +75,7 @@ class DatabaseStorage(Storage):
         self.single = self.engine
         self._driver: Any = self.engine.dialect.dbapi
         self._prepared = False
+        self._keys = KnownKeys()
         _storages.add(self)
 
     @abstractmethod
@@ -119,6 +127,7 @@ class DatabaseStorage(Storage):
         """
         _left_alone.append(self.engine.pool)
         self.engine.dispose(close=False)
+        self._keys = KnownKeys()
 
     def create(self, name: str, settings: str, created_at: str, digest: bytes) -> tuple[Record, bool]:
         with self._changing() as connection:
@@ -167,13 +176,13 @@ class DatabaseStorage(Storage):
             with self.engine.connect() as connection, connection.begin():
                 self._hold_still(connection)
                 self._check_present(connection, experiment)
-                yield DatabaseLog(connection, experiment)
+                yield DatabaseLog(connection, experiment, self._keys)
 
     @contextmanager
     def writing(self, experiment: int) -> Iterator[Log]:
         with self._transaction() as connection:
             self._lock(connection, experiment)
-            yield DatabaseLog(connection, experiment)
+            yield DatabaseLog(connection, experiment, self._keys)
 
     def examine(self) -> list[str]:
         return [str(_damaged(row[0])) for row in self._rows(_TOKENS) if not is_sealed(row[-1], *row[:-1])]
@@ -261,9 +270,10 @@ class DatabaseLog(Log):
     longer than SQLite needs for it.
     """
 
-    def __init__(self, connection: sa.Connection, experiment: int) -> None:
+    def __init__(self, connection: sa.Connection, experiment: int, keys: KnownKeys) -> None:
         self._connection = connection
         self._experiment = experiment
+        self._keys = keys
 
     def snapshot(self) -> Snapshot | None:
         text, digest = self._rows(_SNAPSHOT)[0]
@@ -279,7 +289,13 @@ class DatabaseLog(Log):
         return [(Event(*row[:-1]), row[-1]) for row in self._rows(_ABOUT, first=first, stop=stop)]
 
     def keyed(self, key: str) -> tuple[Event, bytes | None] | None:
-        return next(((Event(*row[:-1]), row[-1]) for row in self._rows(_KEYED, key=key)), None)
+        found = next(((Event(*row[:-1]), row[-1]) for row in self._rows(_KEYED, key=key)), None)
+        if found is None and self._keys.may_have(self._experiment, key, self._all_keyed):
+            # Nothing proves that a key is not there, and a slot must not be decided twice.
+            for seq, other, _ in self._all_keyed(0):
+                if other == key:
+                    raise CorruptionError(f"event {seq} of the log has the key {key!r}, and the index of keys does not find it")
+        return found
 
     def append(self, event: Event) -> None:
         run(self._connection, _APPEND, {"experiment": self._experiment, **event._asdict()})
@@ -292,6 +308,9 @@ class DatabaseLog(Log):
         for statement in _REMOVALS:
             run(self._connection, statement, {"of": self._experiment})
         run(self._connection, removed.insert(), {"experiment": self._experiment, "removed_at": removed_at})
+
+    def _all_keyed(self, first: int) -> Sequence[tuple[int, str, bytes]]:
+        return cast(Sequence[tuple[int, str, bytes]], self._rows(_ALL_KEYED, first=first))
 
     def _rows(self, query: sa.Executable, **given: object) -> Sequence[Sequence[Any]]:
         return run(self._connection, query, {"of": self._experiment, **given}).fetchall()
