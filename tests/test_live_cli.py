@@ -234,7 +234,6 @@ def test_refusals(refused, arguments, message):
     assert log() == before
 
 
-@pytest.mark.usefixtures("banner")
 def test_cells_that_a_spreadsheet_would_compute(run):
     """Arms are named by people; a total below zero is a number, and stays one."""
     arms = ["=1+1", "+1", "-1", "@SUM(A1)", "plain"]
@@ -258,10 +257,10 @@ def test_cells_that_a_spreadsheet_would_compute(run):
 def test_control_characters_before_a_formula(text):
     file = io.StringIO()
     write_csv(["a", "b"], [[text, -1]], file)
-    file.seek(0)
-    assert list(csv.reader(file))[1] == [f"'{text}", "-1"]
+    assert file.getvalue() == f"a,b\n'{text},-1\n"
 
 
+@pytest.mark.usefixtures("banner")
 def test_export(run):
     for slot in range(30):
         run("ask", "banner")

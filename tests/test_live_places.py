@@ -434,7 +434,7 @@ def test_a_schema_that_may_not_be_used(postgres):
             lambda: ae.Experiment.open("banner", storage=storage),
             storage.names,
             lambda: storage.find("banner"),
-            storage.has_tokens,
+            lambda: storage.has_tokens(),
             lambda: ae.Experiment.create("banner", **SETTINGS, storage=storage),
         ):
             with pytest.raises(

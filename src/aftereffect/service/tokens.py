@@ -42,7 +42,7 @@ def scope_of(token: str, storage: Storage) -> Scope | None:
     record = storage.token(_digest(token))
     if record is None or record.revoked_at is not None:
         return None
-    return next(scope for scope in SCOPES if scope == record.scope)
+    return next((scope for scope in SCOPES if scope == record.scope), None)
 
 
 def _digest(token: str) -> bytes:
