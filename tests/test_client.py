@@ -1,8 +1,11 @@
 """The client: an experiment over HTTP, that tries again."""
 
 import http.server
+import json
 import threading
 
+import numpy as np
+import polars as pl
 import pytest
 from playing import LATE, played
 from services import EXPERIMENT, Process, in_thread, log_of
@@ -61,6 +64,98 @@ def test_how_long_effects_linger(service, storage):
             assert repr(told) == repr(ae.estimate_lag(history))  # what is not a number equals nothing
     with pytest.raises(ae.NotFoundError, match="there is no experiment 'nothing'"):
         client.lag("nothing")
+
+
+def test_the_rest_of_an_experiment_over_http(service, tmp_path, monkeypatch):
+    """The same answers from a service as from an experiment at hand; pages of a history are put together."""
+    monkeypatch.setattr("aftereffect.client._PAGE", 7)
+    client, alone = ae.Client(service), ae.Experiment.create(**EXPERIMENT, storage="memory://")
+    client.create(**EXPERIMENT)
+    for slot in range(30):
+        client.ask("banner", slot)
+        alone.ask(slot)
+    batch = [(slot, None if slot % 5 == 3 else np.float64(slot) if slot % 2 else np.int64(slot)) for slot in range(20, -1, -1)]
+    assert client.tell_many("banner", iter(batch)) == alone.tell_many(batch)
+    assert client.tell_many("banner", batch) == alone.tell_many(batch)
+    assert client.tell_many("banner", []) == alone.tell_many([]) == []
+    times = {"decided_at": None, "told_at": None}
+    for arguments in ((), (3,), (3, 9), (-1, 0), (25, 100), (500,)):
+        theirs, ours = client.history("banner", *arguments), alone.history(*arguments)
+        assert [line._replace(**times) for line in theirs] == [line._replace(**times) for line in ours]
+    assert client.verify("banner") == alone.verify()
+    assert client.status("banner") == alone.status()
+    for suffix in ("csv", "parquet"):
+        client.export("banner", tmp_path / f"theirs.{suffix}")
+        alone.export(tmp_path / f"ours.{suffix}")
+    theirs, ours = (pl.read_parquet(tmp_path / f"{who}.parquet").drop("decided_at", "told_at") for who in ("theirs", "ours"))
+    assert theirs.equals(ours)
+    assert len((tmp_path / "theirs.csv").read_text().splitlines()) == 31
+    for call_both in (
+        lambda who, *name: who.tell_many(*name, [(22, 1), (99, 1)]),
+        lambda who, *name: who.tell_many(*name, [(0, 99)]),
+        lambda who, *name: who.tell_many(*name, [(22, -1)]),
+        lambda who, *name: who.export(*name, tmp_path / "x.txt"),
+        lambda who, *name: who.export(*name, tmp_path / "none" / "x.csv"),
+        lambda who, *name: who.history(*name, -2),
+        lambda who, *name: who.history(*name, 0, 1.5),
+    ):
+        with pytest.raises(ae.AftereffectError) as ours:
+            call_both(alone)
+        with pytest.raises(type(ours.value)) as theirs:
+            call_both(client, "banner")
+        assert str(theirs.value) == str(ours.value)
+    assert client.history("banner", 21, 1)[0].value is None  # nothing of what was refused was recorded
+    for wrong in ([3], ["ab"], [(1, 2, 3)], [(0, True)], [("0", 1)], [(0, "1")], [(0, 1j)]):
+        with pytest.raises(ae.ParameterError):
+            client.tell_many("banner", wrong)
+    with pytest.raises(ae.NotFoundError, match="there is no experiment 'nothing'"):
+        client.export("nothing", tmp_path / "y.csv")
+    assert not (tmp_path / "y.csv").exists()
+
+
+def test_deleting_over_http(service, storage, tmp_path):
+    client = ae.Client(service)
+    client.create(**EXPERIMENT)
+    client.tell("banner", client.ask("banner").number, 37)
+    before = log_of(storage)
+    with pytest.raises(ae.NotFoundError, match="there is no experiment 'nothing'"):
+        client.delete("nothing", tmp_path / "x.jsonl")
+    once, changed = client._once, []
+
+    def meanwhile(method, *rest):
+        if method == "DELETE" and not changed:
+            changed.append(ae.Client(service).ask("banner"))
+        return once(method, *rest)
+
+    client._once = meanwhile
+    with pytest.raises(ae.ConflictError, match="nothing was removed, export it again"):
+        client.delete("banner", tmp_path / "first.jsonl")
+    assert client.status("banner").slots == 2
+    with pytest.raises(ae.OutputError, match="it exists"):
+        client.delete("banner", tmp_path / "first.jsonl")
+    client.delete("banner", tmp_path / "second.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "second.jsonl").read_text().splitlines()]
+    assert [line["hash"] for line in lines[1:3]] == [event.hash.hex() for event in before]
+    assert len(lines) == 4
+    assert client.experiments() == []
+
+
+def test_an_answer_to_delete_that_got_lost(service, tmp_path):
+    client = ae.Client(service)
+    client.create(**EXPERIMENT)
+    once, lost = client._once, []
+
+    def unreliable(method, *rest):
+        answer = once(method, *rest)
+        if method == "DELETE" and not lost:
+            lost.append(answer)
+            raise ConnectionResetError("lost")
+        return answer
+
+    client._once = unreliable
+    client.delete("banner", tmp_path / "x.jsonl")
+    assert lost[0][0] == 200
+    assert client.experiments() == []
 
 
 def test_a_client_with_a_token(storage, tokens):

@@ -16,6 +16,8 @@ import pytest
 
 import aftereffect as ae
 from aftereffect.cli import main
+from aftereffect.live import DEFAULT_STORAGE
+from aftereffect.live.history import write_csv
 
 ROOT = Path(__file__).parent.parent
 
@@ -244,7 +246,7 @@ def test_revising(run, refused):
         (["tell", "banner", "0", "-5"], "slot 0 was never asked for: the next one is 0, ask first"),
         (["ask", "banner", "--slot", "4"], "slot 4 cannot be decided yet: the next one is 0"),
         (["ask", "baner"], "there is no experiment 'baner' in sqlite:///live.db: did you mean 'banner'?"),
-        (["ask", "banner", "--storage", "live.db"], "a storage is a URL such as sqlite:///aftereffect.db, got something else"),
+        (["ask", "banner", "--storage", "live.db"], "a storage is a URL such as sqlite:///file.db, got something else"),
         (
             ["create", "banner", "--arms", "A,B", "--policy", "ars-ucb", "--reward-range", "0,200"],
             "experiment 'banner' exists with arms ('A', 'B', 'C'); got arms ('A', 'B'): a new idea is a new experiment",
@@ -267,6 +269,32 @@ def test_refusals(refused, arguments, message):
     before = log()
     assert refused(*arguments).startswith(message)
     assert log() == before
+
+
+def test_cells_that_a_spreadsheet_would_compute(run):
+    """Arms are named by people; a total below zero is a number, and stays one."""
+    arms = ["=1+1", "+1", "-1", "@SUM(A1)", "plain"]
+    options = ("--policy", "ucb1", "--reward-range=-10,10", "--storage", "sqlite:///odd.db")
+    run("create", "odd", "--arms", ",".join(arms), *options)
+    for slot in range(5):
+        run("ask", "odd", *options[-2:])
+        run("tell", "odd", slot, "--storage", "sqlite:///odd.db", "--", -3.5)
+    run("export", "odd", "--out", "x.csv", *options[-2:])
+    expected = ["'=1+1", "'+1", "'-1", "'@SUM(A1)", "plain"]
+    for text in (Path("x.csv").read_text(), run("history", "odd", *options[-2:], "--format", "csv")):
+        lines = list(csv.DictReader(io.StringIO(text)))
+        assert [line["arm"] for line in lines] == expected
+        assert {line["value"] for line in lines} == {"-3.5"}
+    assert [line["arm"] for line in json.loads(run("history", "odd", *options[-2:], "--format", "json"))] == arms
+    run("token", "create", "--scope", "read", "--label=@now", *options[-2:])
+    assert "'@now" in run("token", "list", *options[-2:], "--format", "csv")
+
+
+@pytest.mark.parametrize("text", ["\tx", "\rx"])
+def test_control_characters_before_a_formula(text):
+    file = io.StringIO()
+    write_csv(["a", "b"], [[text, -1]], file)
+    assert file.getvalue() == f"a,b\n'{text},-1\n"
 
 
 @pytest.mark.usefixtures("banner")
@@ -311,7 +339,10 @@ def test_the_storage_of_the_environment_and_of_the_option(run, monkeypatch):
     assert ae.open_storage("sqlite:///other.db").names() == ["two"]
     monkeypatch.delenv("AFTEREFFECT_STORAGE")
     run("create", "three", *arguments)
-    assert ae.open_storage("sqlite:///aftereffect.db").names() == ["three"]
+    with ae.open_storage(DEFAULT_STORAGE) as place:
+        assert place.names() == ["three"]
+        ae.delete_experiment(place, "three", "three.jsonl")
+    assert str(Path.home()) not in DEFAULT_STORAGE  # tests keep away from the files of who runs them
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/live.md"])

@@ -314,6 +314,83 @@ def test_a_database_of_another_program(tmp_path):
     assert len(path.read_bytes()) == len(before)
 
 
+def keyed(path, slots=60):
+    """An experiment whose every slot was asked for with a key."""
+    experiment = ae.Experiment.create("banner", **SETTINGS, seed=1, storage=url(path))
+    for slot in range(slots):
+        experiment.ask(key=f"key-{slot}")
+    experiment.storage.close()
+    return path
+
+
+def test_a_key_that_the_index_lost_decides_nothing_twice(tmp_path):
+    """An index that lacks one entry, as a flipped bit in it can bring about; SQLite finds nothing wrong while it reads."""
+    path = keyed(tmp_path / "live.db")
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        old = "SELECT sql FROM sqlite_master WHERE name = 'aftereffect_keys'"
+        (statement,) = connection.execute(old).fetchone()
+        connection.execute("DROP INDEX aftereffect_keys")
+        connection.execute(statement.replace("IS NOT NULL", "<> 'key-20'"))
+        connection.execute("UPDATE sqlite_master SET sql = ? WHERE name = 'aftereffect_keys'", (statement,))
+    connection.close()
+    with sqlite3.connect(path) as connection:
+        lost = connection.execute("SELECT seq FROM aftereffect_events WHERE experiment = 1 AND key = 'key-20'").fetchall()
+    connection.close()
+    assert lost == []
+    before = lines_of(path)
+    for _ in range(2):
+        with ae.open_storage(url(path)) as storage:
+            experiment = ae.Experiment.open("banner", storage=storage)
+            assert experiment.ask(key="key-19").number == 19
+            with pytest.raises(
+                ae.CorruptionError, match="event 21 of the log has the key 'key-20', and the index of keys does"
+            ):
+                experiment.ask(key="key-20")
+            assert not experiment.verify().whole
+    assert lines_of(path) == before
+    experiment = ae.Experiment.open("banner", storage=url(path))
+    assert [experiment.ask(key=key).number for key in ("new", "new", "newer", "new")] == [60, 60, 61, 60]
+
+
+def test_a_flipped_bit_in_the_index_of_keys(tmp_path):
+    """Asked by every key again: the slot that it stands for, or an error."""
+    path = keyed(tmp_path / "live.db", slots=40)
+    data = path.read_bytes()
+    target = tmp_path / "flipped" / "live.db"
+    answers = defaultdict(int)
+    # A key stands in the table and in its index; this is the page where keys follow each other closely.
+    size = 4096
+    page = max(range(0, len(data), size), key=lambda begin: data[begin : begin + size].count(b"key-"))
+    assert data[page : page + size].count(b"key-") >= 40
+    for place in range(page, page + size, 23):
+        flipped = bytearray(data)
+        flipped[place] ^= 1 << (place % 8)
+        target.parent.mkdir()
+        target.write_bytes(flipped)
+        try:
+            with ae.open_storage(url(target)) as storage:
+                experiment = ae.Experiment.open("banner", storage=storage)
+                for slot in range(40):
+                    assert experiment.ask(key=f"key-{slot}").number == slot, f"byte {place}"
+            answers["right"] += 1
+        except ae.StorageError:
+            answers["refused"] += 1
+        shutil.rmtree(target.parent)
+    assert min(answers["right"], answers["refused"]) > 10, answers
+
+
+def test_keys_of_a_log_that_was_restored(tmp_path):
+    """What was known of the log before is forgotten: a key is free again if its event is gone."""
+    path = keyed(tmp_path / "live.db", slots=5)
+    copy = path.read_bytes()
+    experiment = ae.Experiment.open("banner", storage=url(path))
+    assert [experiment.ask(key=key).number for key in ("a", "b", "a")] == [5, 6, 5]
+    experiment.storage.close()
+    path.write_bytes(copy)
+    assert [experiment.ask(key=key).number for key in ("b", "a", "b", "key-3")] == [5, 6, 5, 3]
+
+
 def test_rows_changed_in_postgresql_are_noticed(postgres):
     url = postgres.url()
     experiment = ae.Experiment.create("banner", **SETTINGS, storage=url)

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -152,25 +153,190 @@ def test_more_threads_than_connections(connect):
         assert set(forty.map(look, range(40))) == {1}
 
 
-def test_a_forked_process_makes_connections_of_its_own(tmp_path):
-    """Without them it would use, and at its end close, those of its parent."""
+#: Forks processes that inherit an experiment, all of which play at once with their parent; says what is there in the end.
+FORKS = """
+import os, sys
+import aftereffect as ae
+experiment = ae.Experiment.create("banner", arms=["A", "B"], policy="ucb1", reward_range=(0, 9), storage=sys.argv[1])
+for _ in range(5):
+    experiment.tell(experiment.ask().number, 1)
+children = []
+for _ in range(5):
+    children.append(os.fork())
+    if children[-1] == 0:
+        break
+try:
+    for _ in range(20):
+        experiment.tell(experiment.ask().number, 1)
+except BaseException as error:
+    print(type(error).__name__, error, flush=True)
+if children[-1] == 0:
+    experiment.storage.close()
+    os._exit(0)
+for child in children:
+    os.waitpid(child, 0)
+print(experiment.status().told, experiment.verify().whole)
+"""
+
+
+@pytest.mark.parametrize("trial", range(3))
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_forked_processes_make_connections_of_their_own(request, tmp_path, kind, trial):
+    """Without them they would use, and at their end close, those of their parent."""
+    place = f"sqlite:///{tmp_path}/live.db" if kind == "sqlite" else request.getfixturevalue("postgres").url()
+    done = subprocess.run([sys.executable, "-c", FORKS, place], capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.returncode) == ("125 True\n", 0), done.stderr
+
+
+def test_a_forked_process_outlives_the_connections_of_its_parent(tmp_path):
+    """SQLite would take locks of the parent for the child's own, and clear away the log that the child writes to."""
     program = f"""
 import os
 import aftereffect as ae
-experiment = ae.Experiment.create("banner", arms=["A", "B"], policy="ucb1", reward_range=(0, 9), storage="sqlite:///{tmp_path}/live.db")
+settings = dict(arms=["A", "B"], policy="ucb1", reward_range=(0, 9))
+experiment = ae.Experiment.create("banner", **settings, storage={url(tmp_path / "live.db")!r})
 for _ in range(5):
     experiment.tell(experiment.ask().number, 1)
+(begun, begins), (closed, closes) = os.pipe(), os.pipe()
 child = os.fork()
-for _ in range(30):
-    experiment.tell(experiment.ask().number, 1)
 if child == 0:
-    experiment.storage.close()
+    experiment.tell(experiment.ask().number, 1)
+    os.write(begins, b"x")
+    os.read(closed, 1)
+    for _ in range(10):
+        experiment.tell(experiment.ask().number, 1)
+    os._exit(0)
+os.read(begun, 1)
+experiment.storage.close()
+os.write(closes, b"x")
+print(os.waitpid(child, 0)[1], experiment.status().told, experiment.verify().whole)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout == "0 16 True\n"
+
+
+def test_a_process_that_was_forked_in_the_middle_of_a_transaction_is_refused(tmp_path):
+    """Of another thread: nothing that such a process writes would be sure to stay."""
+    program = f"""
+import os, threading
+import aftereffect as ae
+storage = ae.open_storage("{url(tmp_path / "live.db")}")
+experiment = ae.Experiment.create("banner", arms=["A", "B"], policy="ucb1", reward_range=(0, 9), storage=storage)
+inside, done = threading.Event(), threading.Event()
+def read():
+    with experiment.viewing():
+        inside.set()
+        done.wait(60)
+thread = threading.Thread(target=read)
+thread.start()
+inside.wait(60)
+child = os.fork()
+if child == 0:
+    try:
+        ae.Experiment.open("banner", storage="{url(tmp_path / "live.db")}").ask()
+        print("asked", flush=True)
+    except ae.StorageError as error:
+        print(error, flush=True)
     os._exit(0)
 os.waitpid(child, 0)
-print(experiment.status().told, experiment.verify().whole)
+done.set()
+thread.join()
+print(experiment.ask().number)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "65 True\n"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    first, second = done.stdout.splitlines()
+    assert "this process was forked while another thread was using the file: start processes before threads" in first
+    assert second == "0"
+
+
+@pytest.mark.parametrize("how", ["replaced", "removed", "written anew"])
+def test_a_file_that_is_replaced_under_a_running_client(whole, tmp_path, how):
+    """It would go on with the old file, which is gone when the last handle closes."""
+    copy = tmp_path / "copy.db"
+    shutil.copy(whole, copy)
+    experiment = ae.Experiment.open("banner", storage=url(whole))
+    experiment.ask()
+    if how == "replaced":
+        copy.replace(whole)
+    else:
+        whole.unlink()
+        if how == "written anew":
+            shutil.copy(copy, whole)
+    storage = experiment.storage
+    for call in (
+        experiment.ask,
+        lambda: experiment.tell(60, 1),
+        experiment.status,
+        experiment.history,
+        experiment.close,
+        storage.names,
+        lambda: storage.find("banner"),
+        lambda: storage.token(b""),
+        lambda: storage.add_token("ci", "read", "today", b"1" * 32),
+        lambda: storage.create("other", "", "today", b""),
+    ):
+        with pytest.raises(
+            ae.StorageError, match=r"the file was replaced or removed while it was in use.*whole\.db-wal"
+        ) as error:
+            call()
+        assert "\n" not in str(error.value)
+    storage.close()
+    for beside in ("whole.db-wal", "whole.db-shm"):
+        (whole.parent / beside).unlink(missing_ok=True)
+    if how != "removed":
+        assert experiment.ask().number == 60  # it was let go of, and opens what is there now
+        assert experiment.verify().whole
+
+
+def test_a_file_that_is_replaced_in_the_middle_of_a_transaction(whole, tmp_path):
+    """What was written is in no file that anybody will see: it is not acknowledged."""
+    copy = tmp_path / "copy.db"
+    shutil.copy(whole, copy)
+    with ae.open_storage(url(whole)) as storage:
+
+        def save():
+            with storage.writing(storage.find("banner").id) as log:
+                log.save(log.snapshot())
+                copy.replace(whole)
+
+        with pytest.raises(ae.StorageError, match="nothing of this is in the file that is there now"):
+            save()
+
+
+def test_new_files_are_for_their_owner_alone(tmp_path):
+    before = os.umask(0o022)
+    try:
+        experiment = ae.Experiment.create("banner", **SETTINGS, storage=url(tmp_path / "live.db"))
+        experiment.ask()
+        modes = {file.name: oct(file.stat().st_mode & 0o777) for file in tmp_path.iterdir()}
+        assert modes == {"live.db": "0o600", "live.db-wal": "0o600", "live.db-shm": "0o600"}
+    finally:
+        os.umask(before)
+
+
+def test_the_default_is_a_file_of_the_user(tmp_path):
+    """Whatever folder a command is run in; nothing is made before something is kept."""
+    (tmp_path / "work").mkdir()
+    for variables, folder in (
+        ({"XDG_DATA_HOME": f"{tmp_path}/data"}, tmp_path / "data"),
+        ({"XDG_DATA_HOME": "relative", "HOME": f"{tmp_path}/home"}, tmp_path / "home" / ".local" / "share"),
+        ({"HOME": f"{tmp_path}/other"}, tmp_path / "other" / ".local" / "share"),
+    ):
+        surroundings = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "AFTEREFFECT_"))}
+
+        def run(*arguments, env=surroundings | variables | {"COLUMNS": "400"}):
+            command = [sys.executable, "-m", "aftereffect", *arguments]
+            return subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path / "work")
+
+        assert run("status", "banner").returncode == 2
+        assert not folder.exists()
+        done = run("create", "banner", "--arms", "A,B", "--policy", "ucb1", "--reward-range", "0,1")
+        assert done.returncode == 0, done.stderr
+        file = folder / "aftereffect" / "aftereffect.db"
+        assert [oct(path.stat().st_mode & 0o777) for path in (file.parent, file)] == ["0o700", "0o600"]
+        assert run("ask", "banner").stdout.startswith("slot 0: play A")
+        assert f"[default: {url(file)}]" in run("ask", "--help").stdout
+    assert list((tmp_path / "work").iterdir()) == []
 
 
 def test_a_folder_that_does_not_exist(tmp_path):
@@ -209,17 +375,17 @@ def test_patience_that_cannot_be(patience):
     [
         (
             "live.db",
-            "such as sqlite:///aftereffect.db, got something else: known: memory, sqlite, postgresql+psycopg",
+            "such as sqlite:///file.db, got something else: known: memory, sqlite, postgresql+psycopg",
         ),
         (
             "mysql://me:secret@host/x",
-            "a storage is a URL such as sqlite:///aftereffect.db, got one that begins with 'mysql': known: ",
+            "a storage is a URL such as sqlite:///file.db, got one that begins with 'mysql': known: ",
         ),
         ("postgresql://host/x", "got one that begins with 'postgresql': did you mean 'postgresql+psycopg'?"),
         ("sqlite://", "a storage in a file is written sqlite:///file.db; for one in memory write memory://"),
         ("sqlite:///:memory:", "a storage in a file is written sqlite:///file.db; for one in memory write memory://"),
         ("postgresql+psycopg://me:secret@host:port/x", "the URL of the storage cannot be read: write one such as sqlite:///"),
-        (7, "a storage is a URL such as sqlite:///aftereffect.db, got something else"),
+        (7, "a storage is a URL such as sqlite:///file.db, got something else"),
     ],
 )
 def test_urls_that_cannot_be(storage, message):
@@ -249,6 +415,41 @@ def test_a_server_that_is_started_again(postgres):
     assert experiment.tell(0, 1).change == "recorded"
     assert experiment.verify().whole
     experiment.storage.close()
+
+
+def test_a_schema_that_may_not_be_used(postgres):
+    """PostgreSQL hides tables in it as if they were not there."""
+    place = postgres.url()
+    name = place.rpartition("/")[2]
+    ae.Experiment.create("banner", **SETTINGS, storage=place).storage.close()
+    for statement in (
+        "CREATE ROLE guest LOGIN",
+        "REVOKE ALL ON SCHEMA public FROM PUBLIC",
+        "CREATE SCHEMA other",
+        f"ALTER ROLE guest IN DATABASE {name} SET search_path = 'nothing', \"public\"",
+    ):
+        postgres.sql(name, statement)
+    with ae.open_storage(place.replace("postgres@", "guest@")) as storage:
+        for call in (
+            lambda: ae.Experiment.open("banner", storage=storage),
+            storage.names,
+            lambda: storage.find("banner"),
+            lambda: storage.has_tokens(),
+            lambda: ae.Experiment.create("banner", **SETTINGS, storage=storage),
+        ):
+            with pytest.raises(
+                ae.StorageError,
+                match=r"its tables are in the schema 'public', and this user may not use it: GRANT USAGE ON SCHEMA public",
+            ):
+                call()
+        postgres.sql(name, "GRANT USAGE ON SCHEMA public TO guest")
+        with pytest.raises(ae.StorageError, match=r"this user may not do that: grant rights on the tables aftereffect_\*"):
+            storage.names()
+        postgres.sql(name, "GRANT ALL ON ALL TABLES IN SCHEMA public TO guest")
+        assert ae.Experiment.open("banner", storage=storage).ask().number == 0
+    postgres.sql(name, "ALTER ROLE guest IN DATABASE " + name + " SET search_path = other")
+    with ae.open_storage(place.replace("postgres@", "guest@")) as storage:
+        assert storage.names() == []  # tables that it would not look for are not its own
 
 
 def test_a_password_is_not_shown(postgres):

@@ -100,7 +100,19 @@ def test_from_create_to_close(service):
         ("PUT", f"{BANNER}/slots/5/outcome", {"value": 1}, 409, {"recorded": {"next": 1}}),
         ("GET", "/v1/experiments/nothing", None, 404, {"message": "there is no experiment 'nothing' in "}),
         ("GET", "/v2/experiments", None, 404, {"message": "Not Found"}),
-        ("DELETE", BANNER, None, 405, {"message": "Method Not Allowed"}),
+        ("PATCH", BANNER, None, 405, {"message": "Method Not Allowed"}),
+        ("POST", f"{BANNER}/outcomes", {"outcomes": [{"slot": 0, "value": 38}]}, 409, {"recorded": {"value": 37.0}}),
+        ("POST", f"{BANNER}/outcomes", {"outcomes": [{"slot": 0, "value": 37}, {"slot": 5, "value": 1}]}, 409, {}),
+        ("POST", f"{BANNER}/outcomes", {"outcomes": [{"slot": 0, "value": 37, "missing": True}]}, 422, {}),
+        ("POST", f"{BANNER}/outcomes", {"outcomes": [{"slot": "0", "value": 37}]}, 422, {}),
+        ("POST", f"{BANNER}/outcomes", {"outcomes": [{"slot": 0}]}, 422, {}),
+        ("POST", f"{BANNER}/outcomes", [{"slot": 0, "value": 37}], 422, {}),
+        ("POST", f"{BANNER}/outcomes", {"outcomes": [{"slot": 0, "value": 37}] * 10_001}, 422, {"field": "outcomes"}),
+        ("DELETE", BANNER, None, 422, {"field": "confirm"}),
+        ("DELETE", f"{BANNER}?confirm=banner", None, 422, {"field": "last"}),
+        ("DELETE", f"{BANNER}?confirm=other&last=x", None, 422, {"field": "confirm"}),
+        ("DELETE", f"{BANNER}?confirm=banner&last=x", None, 409, {"given": {"last": "x"}}),
+        ("DELETE", "/v1/experiments/nothing?confirm=nothing&last=x", None, 404, {}),
         ("GET", f"{BANNER}/slots?limit=0", None, 422, {"field": "limit"}),
         ("GET", f"{BANNER}/export?format=xls", None, 422, {"field": "format"}),
         ("POST", f"{BANNER}/slots", None, 422, {"field": "idempotency-key"}),
@@ -118,6 +130,124 @@ def test_refusals_record_nothing(banner, storage, method, path, body, status, pr
         assert answer[name].startswith(value) if name == "message" else answer[name] == value
     assert log_of(storage) == before
     assert call(banner, "GET", "/v1/experiments")[1] == {"experiments": ["banner"]}
+
+
+def test_many_outcomes_at_once_are_recorded_all_or_none(banner, storage):
+    for slot in range(6):
+        call(banner, "PUT", f"{BANNER}/slots/{slot}/decision")
+    path = f"{BANNER}/outcomes"
+    totals = [{"slot": slot, "value": slot} for slot in (4, 0, 2)] + [{"slot": 1, "missing": True}]
+    before = log_of(storage)
+    for wrong in ({"slot": 9, "value": 1}, {"slot": 3, "value": -1}, {"slot": 3, "value": 1e6}):
+        status, answer, _ = call(banner, "POST", path, {"outcomes": [*totals, wrong]})
+        assert status in (409, 422), answer
+    assert log_of(storage) == before
+    status, answer, _ = call(banner, "POST", path, {"outcomes": totals})
+    assert status == 201
+    assert [(each["slot"], each["value"], each["change"]) for each in answer["outcomes"]] == [
+        (4, 4.0, "recorded"),
+        (0, 0.0, "recorded"),
+        (2, 2.0, "recorded"),
+        (1, None, "recorded"),
+    ]
+    status, again, _ = call(banner, "POST", path, {"outcomes": totals})
+    assert status == 200
+    assert {each["change"] for each in again["outcomes"]} == {"unchanged"}
+    assert call(banner, "POST", path, {"outcomes": []})[:2] == (200, {"outcomes": []})
+    assert len(log_of(storage)) == len(before) + 4
+    assert 'aftereffect_events_total{kind="outcome"} 4.0' in call(banner, "GET", "/metrics")[1]
+
+
+def test_deleting_with_the_log_in_hand(banner, storage):
+    """Every service that has the experiment open, in whatever process, finds that it is gone, and what takes its place."""
+    status, first, headers = call(banner, "GET", f"{BANNER}/log")
+    assert (status, headers["Content-Disposition"]) == (200, 'attachment; filename="banner.jsonl"')
+    with in_thread(storage) as another:
+        paths = [BANNER, f"{BANNER}/slots", f"{BANNER}/timeline", f"{BANNER}/lag", f"{BANNER}/verify", f"{BANNER}/export"]
+        services = (banner, another)
+        for service in services:
+            call(service, "PUT", f"{BANNER}/slots/0/decision")
+            assert {call(service, "GET", path)[0] for path in paths} == {200}
+        stale = json.loads(first.splitlines()[-1])["digest"]
+        status, answer, _ = call(banner, "DELETE", f"{BANNER}?confirm=banner&last={stale}")
+        assert (status, answer["given"]) == (409, {"last": stale})
+        log = call(banner, "GET", f"{BANNER}/log")[1]
+        last = json.loads(log.splitlines()[-1])["hash"]
+        assert answer["recorded"] == {"last": last}
+        assert call(banner, "DELETE", f"{BANNER}?confirm=banner&last={last}")[:2] == (200, {"deleted": "banner"})
+        assert call(banner, "DELETE", f"{BANNER}?confirm=banner&last={last}")[0] == 404
+        for service in services:
+            assert {call(service, "GET", path)[0] for path in paths} == {404}
+            assert call(service, "PUT", f"{BANNER}/slots/1/decision")[0] == 404
+            assert call(service, "PUT", f"{BANNER}/slots/0/outcome", {"value": 1})[0] == 404
+            assert call(service, "POST", f"{BANNER}/close")[0] == 404
+            assert call(service, "GET", "/v1/experiments")[1] == {"experiments": []}
+        assert call(another, "POST", "/v1/experiments", EXPERIMENT | {"arms": ["X", "Y"], "seed": 2})[0] == 201
+        for service in services:
+            assert call(service, "GET", BANNER)[1]["arms"][0]["arm"] == "X"
+            assert call(service, "GET", f"{BANNER}/timeline")[1]["slots"] == 0
+        assert call(banner, "PUT", f"{BANNER}/slots/0/decision")[1]["arm"] == "X"
+        assert call(another, "GET", f"{BANNER}/timeline")[1]["slots"] == 1
+
+
+def test_a_name_that_changes_hands_between_two_requests(banner, storage):
+    """Nobody asks while it is gone: what is open is of the old one all the same."""
+    call(banner, "PUT", f"{BANNER}/slots/0/decision")
+    paths = [BANNER, f"{BANNER}/slots", f"{BANNER}/timeline", f"{BANNER}/lag", f"{BANNER}/export"]
+    assert {call(banner, "GET", path)[0] for path in paths} == {200}
+    with ae.open_storage(storage) as place:
+        ae.delete_experiment(place, "banner", storage.removeprefix("sqlite:///") + ".jsonl")
+        ae.Experiment.create(**EXPERIMENT | {"arms": ["X", "Y"]}, storage=place)
+    assert {call(banner, "GET", path)[0] for path in paths} == {200}
+    assert call(banner, "PUT", f"{BANNER}/slots/0/decision")[:2][1]["arm"] == "X"
+    assert call(banner, "GET", f"{BANNER}/slots")[1]["slots"][0]["arm"] == "X"
+    assert call(banner, "GET", f"{BANNER}/verify")[1]["whole"] is True
+
+
+def test_a_damaged_experiment_is_deleted_too(banner, storage):
+    call(banner, "PUT", f"{BANNER}/slots/0/decision")
+    with sqlite3.connect(storage.removeprefix("sqlite:///")) as connection:
+        connection.execute("UPDATE aftereffect_experiments SET settings = replace(settings, 'ars-ucb', 'unknown')")
+    connection.close()
+    assert call(banner, "GET", BANNER)[0] >= 400
+    last = json.loads(call(banner, "GET", f"{BANNER}/log")[1].splitlines()[-1])["hash"]
+    assert call(banner, "DELETE", f"{BANNER}?confirm=banner&last={last}")[0] == 200
+    assert call(banner, "POST", "/v1/experiments", EXPERIMENT)[0] == 201
+
+
+def test_a_file_that_is_replaced_under_the_service(banner, storage, tmp_path):
+    call(banner, "PUT", f"{BANNER}/slots/0/decision")
+    path, copy = Path(storage.removeprefix("sqlite:///")), tmp_path / "copy.db"
+    with sqlite3.connect(path) as source, sqlite3.connect(copy) as target:
+        source.backup(target)
+    source.close()
+    target.close()
+    copy.replace(path)
+    for method, asked, body in (
+        ("GET", BANNER, None),
+        ("GET", f"{BANNER}/timeline", None),
+        ("PUT", f"{BANNER}/slots/1/decision", None),
+        ("PUT", f"{BANNER}/slots/0/outcome", {"value": 1}),
+        ("POST", "/v1/experiments", EXPERIMENT | {"name": "other"}),
+    ):
+        assert call(banner, method, asked, body)[0] == 503
+
+
+def test_a_token_that_was_changed_opens_nothing(storage, tokens):
+    with sqlite3.connect(storage.removeprefix("sqlite:///")) as connection:
+        connection.execute("UPDATE aftereffect_tokens SET scope = 'admin' WHERE scope = 'read'")
+    connection.close()
+    with in_thread(storage) as service:
+        assert call(service, "GET", "/v1/experiments", token=tokens["read"])[0] == 500
+        assert call(service, "POST", "/v1/experiments", EXPERIMENT, token=tokens["read"])[0] == 500
+        assert call(service, "POST", "/v1/experiments", EXPERIMENT, token=tokens["admin"])[0] == 201
+        problems = call(service, "GET", f"{BANNER}/verify", token=tokens["write"])[1]["problems"]
+        assert problems == ["token 1 is not what was recorded and opens nothing: revoke it and make another"]
+        with ae.open_storage(storage) as place:
+            revoke_token(place, 1)
+            assert [record.revoked_at is None for record in place.tokens()] == [False, True, True]
+        assert call(service, "GET", "/v1/experiments", token=tokens["read"])[0] == 401
+        assert call(service, "GET", f"{BANNER}/verify", token=tokens["write"])[1]["whole"] is True
 
 
 def test_how_long_effects_linger(service, storage):
@@ -227,6 +357,9 @@ OPERATIONS = [
     ("read", "GET", f"{BANNER}/verify", None),
     ("read", "GET", f"{BANNER}/export", None),
     ("read", "GET", "/metrics", None),
+    ("write", "POST", f"{BANNER}/outcomes", {"outcomes": [{"slot": 0, "value": 1}]}),
+    ("admin", "GET", f"{BANNER}/log", None),
+    ("admin", "DELETE", f"{BANNER}?confirm=banner&last=x", None),
     ("write", "POST", f"{BANNER}/slots", None),
     ("write", "PUT", f"{BANNER}/slots/0/decision", None),
     ("write", "PUT", f"{BANNER}/slots/0/outcome", {"value": 1}),

@@ -18,7 +18,7 @@ GUIDE = (Path(__file__).parent.parent / "docs" / "service.md").read_text()
 
 
 def test_the_table_has_every_request_and_no_other():
-    told = set(re.findall(r"`(GET|POST|PUT) (/[^?` ]*)", GUIDE))
+    told = set(re.findall(r"`(GET|POST|PUT|DELETE) (/[^?` ]*)", GUIDE))
     routes = [route for each in (router, health) for route in each.routes if isinstance(route, APIRoute)]
     assert told == {(method, route.path) for route in routes for method in route.methods}
 

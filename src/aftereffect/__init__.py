@@ -32,7 +32,7 @@ from aftereffect.errors import (
 )
 from aftereffect.growth import Exponential, Growth, Power
 from aftereffect.lag import LagEstimate, estimate_lag
-from aftereffect.live import Experiment, open_storage
+from aftereffect.live import Experiment, delete_experiment, open_storage
 from aftereffect.policies import (
     ArsClw,
     ArsExp3,
@@ -137,6 +137,7 @@ __all__ = [
     "UnlikelyTotalError",
     "WorkerError",
     "dask_cluster",
+    "delete_experiment",
     "estimate_lag",
     "open_storage",
     "parse",

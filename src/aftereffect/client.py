@@ -1,17 +1,22 @@
-"""A client of the service: the same `ask`, `tell`, `missing` and `status`, over HTTP. Needs nothing but Python."""
+"""A client of the service: the methods of an experiment, over HTTP. Needs nothing but Python."""
 
 import http.client
 import json
 import math
+import os
 import random
 import ssl
 import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from aftereffect.checks import shown, whole
 from aftereffect.errors import (
     AftereffectError,
     ConflictError,
@@ -21,12 +26,19 @@ from aftereffect.errors import (
     ServiceError,
 )
 from aftereffect.lag import LagEstimate, Quantity
+from aftereffect.live.deletion import LOG_SUFFIXES, check_new, last_hash_in
+from aftereffect.live.history import SUFFIXES, Line
+from aftereffect.live.ledger import Difference
 from aftereffect.live.rules import Outcome, Slot
 from aftereffect.live.status import ArmStatus, Next, Status
+from aftereffect.live.verification import Verification
+from aftereffect.outputs import replacing, writable
 
 #: Worth trying again: the service, or what stands before it, was not able to answer.
 _AGAIN = (408, 429, 502, 503, 504)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
+#: Slots that the history has in one answer.
+_PAGE = 10_000
 
 
 class Client:
@@ -101,6 +113,53 @@ class Client:
         """Record that the total of a slot will never be known; as `Experiment.missing`."""
         return self._tell(name, slot, {"missing": True, "revise": revise})
 
+    def tell_many(self, name: str, outcomes: Iterable[tuple[int, float | None]], *, revise: bool = False) -> list[Outcome]:
+        """Record many at once, all or nothing; as `Experiment.tell_many`. A service takes 10,000 at a time."""
+        given = {"outcomes": [_listed(each) for each in outcomes], "revise": revise}
+        return [Outcome(**each) for each in self._send("POST", f"{_path(name)}/outcomes", given)["outcomes"]]
+
+    def history(self, name: str, after: int = -1, limit: int | None = None) -> list[Line]:
+        """What happened in the slots after one; as `Experiment.history`. Read in pieces, while the experiment may go on."""
+        first, most = whole("after", after, at_least=-1), math.inf if limit is None else whole("limit", limit)
+        lines: list[Line] = []
+        while len(lines) < most:
+            wanted = int(min(_PAGE, most - len(lines)))
+            answer = self._send("GET", f"{_path(name)}/slots?after={first}&limit={wanted}")
+            lines += [Line(**line) for line in answer["slots"]]
+            first = answer["last"]
+            if len(answer["slots"]) < wanted:
+                break
+        return lines
+
+    def export(self, name: str, path: str | os.PathLike[str]) -> None:
+        """Write the history into a .csv or a .parquet file; as `Experiment.export`."""
+        target = writable(path, SUFFIXES)
+        self._save(f"{_path(name)}/export?format={target.suffix.lower()[1:]}", target)
+
+    def verify(self, name: str) -> Verification:
+        """Check every event and derive every decision again; as `Experiment.verify`."""
+        answer = self._send("GET", f"{_path(name)}/verify")
+        difference = answer["difference"] and Difference(**answer["difference"])
+        problems = tuple(answer["problems"])
+        return Verification(
+            **{field: answer[field] for field in Verification._fields} | {"problems": problems, "difference": difference}
+        )
+
+    def delete(self, name: str, export_to: str | os.PathLike[str]) -> None:
+        """Remove an experiment for good, after writing its whole log to a new .jsonl file; as `delete_experiment`.
+
+        If something is recorded between the two, the experiment stays, and so does the file.
+        """
+        target = writable(export_to, LOG_SUFFIXES)
+        check_new(target)
+        self._save(f"{_path(name)}/log", target)
+        try:
+            last = last_hash_in(target.read_text(encoding="utf-8"))
+        except (ValueError, KeyError, TypeError):
+            raise ServiceError(f"{self.url} answers, and not as the service does: is that its address?") from None
+        with suppress(NotFoundError):  # it was removed, and the answer that said so got lost
+            self._send("DELETE", f"{_path(name)}?confirm={quote(name, safe='')}&last={quote(last, safe='')}")
+
     def status(self, name: str) -> Status:
         """How an experiment stands; as `Experiment.status`."""
         return _status(self._send("GET", _path(name)))
@@ -119,7 +178,21 @@ class Client:
     def _send(
         self, method: str, path: str, given: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
-        """What the service answers, asked again while it is away."""
+        """What the service answers."""
+        return _understood(self.url, *self._answer(method, path, given, headers))
+
+    def _save(self, path: str, target: Path) -> None:
+        """Write what the service answers into a file."""
+        status, content = self._answer("GET", path, None, {"Accept": "*/*"})
+        if status != 200:
+            _understood(self.url, status, content)
+        with replacing(target) as draft:
+            draft.write_bytes(content)
+
+    def _answer(
+        self, method: str, path: str, given: Mapping[str, Any] | None, headers: Mapping[str, str] | None
+    ) -> tuple[int, bytes]:
+        """Status and body of an answer, asked for again while the service is away."""
         try:
             body = None if given is None else json.dumps(given, allow_nan=False).encode()
         except (TypeError, ValueError) as error:
@@ -138,7 +211,7 @@ class Client:
                 problem = str(error) or type(error).__name__
             else:
                 if status not in _AGAIN:
-                    return _understood(self.url, status, text)
+                    return status, text
                 problem = f"it answers {status}: {_message(text)}"
             if time.monotonic() + pause > until:
                 raise ServiceError(f"the service at {self.url} is away: {problem}; tried for {self._patience:g} seconds")
@@ -179,6 +252,21 @@ def _path(name: str) -> str:
 
 def _number(slot: int) -> str:
     return quote(str(slot), safe="")
+
+
+def _listed(outcome: object) -> dict[str, Any]:
+    """A slot and what it brought, as the service takes them; what cannot be is refused there."""
+    if not isinstance(outcome, Sequence) or isinstance(outcome, str) or len(outcome) != 2:
+        raise ParameterError(f"an outcome is a pair of a slot and its total, or None where it is missing, got {shown(outcome)}")
+    slot, value = (_number_of(each) for each in outcome)
+    return {"slot": slot, "missing": True} if value is None else {"slot": slot, "value": value}
+
+
+def _number_of(given: object) -> object:
+    """A number of any kind in the types that JSON has."""
+    if isinstance(given, bool) or not isinstance(given, Real):
+        return given
+    return int(given) if isinstance(given, Integral) else float(given)
 
 
 def _message(text: bytes) -> str:

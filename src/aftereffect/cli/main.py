@@ -9,7 +9,7 @@ from cyclopts import App
 from cyclopts.exceptions import CycloptsError
 
 from aftereffect import __version__
-from aftereffect.cli import live, service
+from aftereffect.cli import live, manage, service
 from aftereffect.cli.list import list_names
 from aftereffect.cli.paper import paper
 from aftereffect.cli.progress import catch_interrupts
@@ -31,7 +31,7 @@ app.command(simulate)
 app.command(sweep)
 app.command(paper)
 app.command(list_names, name="list")
-for commands in (live, service):
+for commands in (live, manage, service):
     for each in commands.COMMANDS:
         app.command(each, group=commands.GROUP)
 app.command(service.token)

@@ -1,5 +1,6 @@
 """Live experiments: ask which arm to play, tell what came, in a storage that survives."""
 
+from aftereffect.live.deletion import delete_experiment
 from aftereffect.live.experiment import Experiment
 from aftereffect.live.history import Line
 from aftereffect.live.rules import Outcome, Slot
@@ -18,5 +19,6 @@ __all__ = [
     "Status",
     "Storage",
     "Verification",
+    "delete_experiment",
     "open_storage",
 ]

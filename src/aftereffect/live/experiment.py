@@ -165,6 +165,11 @@ class Experiment:
         """Where it is kept."""
         return self._storage
 
+    @property
+    def record(self) -> Record:
+        """As it lies in the storage; its chain of events begins there."""
+        return self._record
+
     def ask(self, slot: int | None = None, *, key: str | None = None) -> Slot:
         """Decide the next slot, and record it before answering; or tell again what was decided.
 

@@ -63,12 +63,25 @@ def lines(ledger: Ledger, events: Iterable[Event], first: int, stop: int) -> Ite
         )
 
 
+#: A spreadsheet computes cells that begin so.
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+
+
 def write_csv(columns: Sequence[str], rows: Iterable[Sequence[object]], file: IO[str]) -> None:
-    """A line of names and a line per row; nothing stands for None, and truth is written as most programs read it."""
+    """A line of names and a line per row; nothing stands for None, and truth is written as most programs read it.
+
+    Texts that a spreadsheet would compute get an apostrophe before them; numbers stay numbers.
+    """
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(columns)
     for row in rows:
-        writer.writerow(str(cell).lower() if isinstance(cell, bool) else cell for cell in row)
+        writer.writerow(map(_cell, row))
+
+
+def _cell(cell: object) -> object:
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULAS) else cell
 
 
 def _save_csv(rows: Iterable[Line], path: Path) -> None:

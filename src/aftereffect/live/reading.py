@@ -9,8 +9,8 @@ from aftereffect.live.settings import Settings
 from aftereffect.live.snapshot import restored
 from aftereffect.live.storage import Record, View
 
-#: Events that are held in memory at a time.
-_PIECE = 10_000
+#: Events that are read at a time: so few that they are still at hand when they are looked at.
+_PIECE = 2_000
 
 
 def settings_of(record: Record) -> Settings:
@@ -34,7 +34,9 @@ def opened(settings: Settings, record: Record, view: View) -> Ledger:
         last = view.events(seq - 1, 1)
         if not (before and last and last[0].hash == ledger.place.hash and proves(last[0], before[0])):
             raise CorruptionError("its snapshot and its log do not belong together")
-    return ledger.fold_all(events_after(view, seq))
+    ledger.fold_all(events_after(view, seq))
+    check_end(view, ledger.place)
+    return ledger
 
 
 def caught_up(ledger: Ledger, view: View) -> Ledger | None:
@@ -58,6 +60,13 @@ def events_after(view: View, seq: int) -> Iterator[Event]:
         if len(piece) < _PIECE:
             return
         seq = piece[-1].seq
+
+
+def check_end(view: View, place: Link) -> None:
+    """Refuse a log that goes on after a place: a damaged page can end the reading of a table early, without an error."""
+    last = view.last_event()
+    if last is not None and last.hash != place.hash:
+        raise CorruptionError(f"its log ends with event {last.seq}, but can be read up to event {place.seq} alone")
 
 
 def events_about(view: View, record: Record, first: int, stop: int) -> list[Event]:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from aftereffect.errors import CorruptionError
 from aftereffect.live.ledger import Difference, Ledger
-from aftereffect.live.reading import events_after, start_of
+from aftereffect.live.reading import check_end, events_after, start_of
 from aftereffect.live.settings import Settings
 from aftereffect.live.snapshot import Snapshot, taken
 from aftereffect.live.storage import Record, Storage, View
@@ -66,6 +66,7 @@ def verified(storage: Storage, record: Record, settings: Settings, view: View) -
             ledger.fold(event)
             if event.seq == seq and ledger.difference is None:
                 _compare(ledger, snapshot)
+        check_end(view, ledger.place)
         if seq > ledger.place.seq:
             raise CorruptionError(f"the log ends with event {ledger.place.seq}, but the snapshot was taken at event {seq}")
     except CorruptionError as error:

@@ -24,12 +24,11 @@ def allowed(scope: Scope) -> Callable[[Request, HTTPAuthorizationCredentials | N
 
     def check(request: Request, credentials: Credentials) -> Desk:
         desk: Desk = request.app.state.desk
-        known = desk.storage.tokens()
-        if not known and request.app.state.local:
+        if request.app.state.local and not desk.storage.has_tokens():
             if request.url.hostname not in LOCAL_NAMES:
                 raise RefusalError(403, "without tokens this service is for this machine alone: call it 127.0.0.1 or localhost")
             return desk
-        opened = scope_of(credentials.credentials, known) if credentials else None
+        opened = scope_of(credentials.credentials, desk.storage) if credentials else None
         if opened is None:
             raise RefusalError(401, "this needs a token that is valid: Authorization: Bearer ...")
         if SCOPES.index(opened) < SCOPES.index(scope):

@@ -87,6 +87,29 @@ class NewMissing(Strict):
 
 
 NewOutcome = NewTotal | NewMissing
+#: So that a batch fits into a body, and nobody who writes waits long for it.
+MAX_OUTCOMES = 10_000
+
+
+class ListedTotal(Strict):
+    """The total of one slot among several."""
+
+    slot: Number
+    value: Annotated[Finite, Field(description="All that was seen in the slot.", examples=[37])]
+
+
+class ListedMissing(Strict):
+    """One slot among several whose total will never be known."""
+
+    slot: Number
+    missing: Annotated[Literal[True], Field(description="It is.")]
+
+
+class NewOutcomes(Strict):
+    """What several slots brought: all of it is recorded, or nothing."""
+
+    outcomes: Annotated[list[ListedTotal | ListedMissing], Field(max_length=MAX_OUTCOMES)]
+    revise: Revise = False
 
 
 def answer(name: str, says: str, /, **fields: Any) -> Any:
@@ -107,11 +130,13 @@ def several(model: Any) -> Any:
 
 SlotAnswer = answer_of(Slot, without=["number"], slot=int)
 OutcomeAnswer = answer_of(Outcome)
+OutcomesAnswer = answer("OutcomesAnswer", "What telling each of them did, in their order.", outcomes=several(OutcomeAnswer))
 StatusAnswer = answer_of(
     Status, arms=several(answer_of(ArmStatus)), next=answer_of(Next) | None, awaited=list[int], notes=list[str]
 )
 VerificationAnswer = answer_of(Verification, problems=list[str], difference=answer_of(Difference) | None, whole=bool)
 ExperimentsAnswer = answer("ExperimentsAnswer", "All experiments, in the order of their creation.", experiments=list[str])
+DeletionAnswer = answer("DeletionAnswer", "The experiment is gone.", deleted=str)
 HistoryAnswer = answer(
     "HistoryAnswer", "Some slots; to go on, ask for those after `last`.", slots=several(answer_of(Line)), last=int
 )

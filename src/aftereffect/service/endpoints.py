@@ -10,7 +10,9 @@ from fastapi import Path as InPath
 from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
 
+from aftereffect.errors import ParameterError, about
 from aftereffect.live import Experiment, Outcome, Slot
+from aftereffect.live.deletion import export_log, remove_exported
 from aftereffect.provenance import __version__
 from aftereffect.service import bodies
 from aftereffect.service.access import allowed
@@ -137,6 +139,22 @@ def tell(name: Name, n: Number, given: bodies.NewOutcome, desk: Writing, respons
     return _told(outcome, desk.metrics, response)
 
 
+@router.post(
+    "/experiments/{name}/outcomes",
+    status_code=201,
+    operation_id="tell_many",
+    response_model=bodies.OutcomesAnswer,
+    responses=told(_NOT_FOUND, _CONFLICT, changing=True) | replayed(bodies.OutcomesAnswer),
+)
+def tell_many(name: Name, given: bodies.NewOutcomes, desk: Writing, response: Response) -> Plain:
+    """Record the totals of several slots, or that they are missing: all of them, or none."""
+    pairs = [(each.slot, each.value if isinstance(each, bodies.ListedTotal) else None) for each in given.outcomes]
+    answers = desk.writers[name].tell_many(pairs, revise=given.revise)
+    new = [_is_new(outcome, desk.metrics) for outcome in answers]
+    response.status_code = 201 if any(new) else 200
+    return {"outcomes": [outcome._asdict() for outcome in answers]}
+
+
 @router.get(
     "/experiments/{name}/slots", operation_id="history", response_model=bodies.HistoryAnswer, responses=told(_NOT_FOUND)
 )
@@ -212,6 +230,47 @@ def export(name: Name, desk: Reading, format: Annotated[Literal["csv", "parquet"
     return FileResponse(folder / f"{name}.{format}", media_type=EXPORTS[format], filename=f"{name}.{format}", background=remove)
 
 
+LOG_TYPE = "application/jsonl"
+
+
+@router.get(
+    "/experiments/{name}/log",
+    operation_id="log",
+    response_class=FileResponse,
+    responses={**told(_NOT_FOUND), 200: {"description": "The whole log.", "content": {LOG_TYPE: {}}}},
+)
+def log(name: Name, desk: Leading) -> FileResponse:
+    """Everything there is of an experiment, also of a damaged one, in lines of JSON: its settings, and each event."""
+    folder = Path(tempfile.mkdtemp())
+    try:
+        export_log(desk.storage, name, folder / f"{name}.jsonl")
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
+    remove = BackgroundTask(shutil.rmtree, folder)
+    return FileResponse(folder / f"{name}.jsonl", media_type=LOG_TYPE, filename=f"{name}.jsonl", background=remove)
+
+
+@router.delete(
+    "/experiments/{name}",
+    operation_id="delete",
+    response_model=bodies.DeletionAnswer,
+    responses=told(_NOT_FOUND, {409: "The log does not end with `last`; what it ends with is told."}, changing=True),
+)
+def delete(
+    name: Name,
+    desk: Leading,
+    confirm: Annotated[str, Query(description="The name again.")],
+    last: Annotated[str, Query(description="The hash in the last line of the log, to show that somebody has it.")],
+) -> Plain:
+    """Remove an experiment for good, also a damaged one. Who does so has its log: nothing else brings it back."""
+    with about("confirm"):
+        if confirm != name:
+            raise ParameterError(f"confirm must be the name of the experiment again, {name!r}, got {confirm[:100]!r}")
+    remove_exported(desk.storage, name, last)
+    return {"deleted": name}
+
+
 health = APIRouter()
 
 
@@ -241,8 +300,12 @@ def _answered(slot: Slot, new: bool, counting: Metrics, response: Response) -> P
 
 
 def _told(outcome: Outcome, counting: Metrics, response: Response) -> Plain:
+    response.status_code = 201 if _is_new(outcome, counting) else 200
+    return outcome._asdict()
+
+
+def _is_new(outcome: Outcome, counting: Metrics) -> bool:
     new = outcome.change != "unchanged"
     if new:
         counting.recorded("outcome")
-    response.status_code = 201 if new else 200
-    return outcome._asdict()
+    return new

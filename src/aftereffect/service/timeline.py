@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 from aftereffect.errors import CorruptionError
 from aftereffect.live import Experiment
-from aftereffect.live.storage import Outline
+from aftereffect.live.events import Event
+from aftereffect.live.reading import check_end, events_after, start_of
 
-#: Events that are read at a time: so few that they are still at hand when they are looked at.
-_PIECE = 2_000
 _UNTOLD = math.nan
 
 
@@ -28,13 +27,16 @@ class Piece(NamedTuple):
 
 
 class Timeline:
-    """Arm, round and total of every slot, kept in memory and brought up to date with what was recorded since."""
+    """Arm, round and total of every slot, kept in memory and brought up to date with what was recorded since.
+
+    Every event is proved by the hash of the one before it, from the settings on. Where the log is no longer the one that was
+    read, as after a back-up was restored, it is read anew.
+    """
 
     def __init__(self, experiment: Experiment) -> None:
         self._experiment = experiment
         self._lock = threading.Lock()
-        self._seq = 0
-        self._arms, self._rounds, self._totals = array("i"), array("q"), array("d")
+        self._begin()
 
     def summary(self, pieces: int) -> tuple[int, int, list[Piece]]:
         """How many slots there are, how many a piece has, and at most so many pieces."""
@@ -48,24 +50,35 @@ class Timeline:
             self._catch_up()
             return self._arms[:slots], self._totals[:slots]
 
+    def _begin(self) -> None:
+        self._place = start_of(self._experiment.record)
+        self._arms, self._rounds, self._totals = array("i"), array("q"), array("d")
+
     def _catch_up(self) -> None:
         with self._experiment.viewing() as view:
-            while outlines := view.outlines(self._seq, _PIECE):
-                for outline in outlines:
-                    self._take(outline)
+            seq, known = self._place
+            events = events_after(view, max(seq - 1, 0))
+            if seq > 0:
+                last = next(events, None)
+                if last is None or last.hash != known:
+                    self._begin()
+                    events = events_after(view, 0)
+            for event in events:
+                after = self._place.follow(event)
+                self._take(event)
+                self._place = after
+            check_end(view, self._place)
 
-    def _take(self, outline: Outline) -> None:
-        seq, kind, slot, number, arm, value = outline
-        begun = len(self._arms)
-        if not (slot == begun if kind == "decision" else slot <= begun - (kind == "outcome")):
-            raise CorruptionError(f"event {seq} of the log is about slot {slot}, and {begun} were decided by then")
-        if kind == "decision":
-            self._arms.append(arm or 0)
-            self._rounds.append(number or 0)
+    def _take(self, event: Event) -> None:
+        begun, slot = len(self._arms), event.slot
+        if not (slot == begun if event.kind == "decision" else slot <= begun - (event.kind == "outcome")):
+            raise CorruptionError(f"event {event.seq} of the log is about slot {slot}, and {begun} were decided by then")
+        if event.kind == "decision":
+            self._arms.append(event.arm or 0)
+            self._rounds.append(event.round or 0)
             self._totals.append(_UNTOLD)
-        elif kind == "outcome":
-            self._totals[slot] = _UNTOLD if value is None else value
-        self._seq = seq
+        elif event.kind == "outcome":
+            self._totals[slot] = _UNTOLD if event.value is None else event.value
 
     def _summed(self, most: int) -> tuple[int, int, list[Piece]]:
         slots = len(self._arms)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import TypeVar
 
-from aftereffect.errors import StorageError
+from aftereffect.errors import NotFoundError, StorageError
 from aftereffect.live.events import Event, Link, fingerprint
 from aftereffect.live.snapshot import Snapshot
 from aftereffect.live.storage import Record, Storage
@@ -73,8 +73,7 @@ class StorageContract(ABC):
             require(alike, "and in the same types")
             require(reader.events(3, 2) == log[3:5], "events(after, limit) must give so many, beginning after that number")
             require(reader.events(len(log), 10) == [], "there must be nothing after the last")
-            outlines = [(event.seq, event.kind, event.slot, event.round, event.arm, event.value) for event in log[3:5]]
-            require(list(reader.outlines(3, 2)) == outlines, "outlines(after, limit) must tell of the same events")
+            require(reader.last_event() == log[-1], "last_event must be the one with the highest number")
 
     def test_events_about_slots_come_with_the_hash_before(self) -> None:
         storage = self.connect()
@@ -117,6 +116,62 @@ class StorageContract(ABC):
         with storage.reading(two.id) as reader:
             require(not reader.events(0, 10) and not reader.about(0, 10), "an experiment must see its own events alone")
             require(reader.snapshot() is None, "and its own snapshot")
+            require(reader.last_event() is None, "and no last event where there is none")
+
+    def test_what_is_removed_is_gone_and_its_name_is_free(self) -> None:
+        storage, elsewhere = self.connect(), self.connect()
+        one, two = (_created(storage, name)[0] for name in ("one", "two"))
+        for record in (one, two):
+            with storage.writing(record.id) as writer:
+                writer.append(_chain(record.digest, [1.0])[0])
+                writer.save(Snapshot("text", b"1"))
+        with storage.writing(two.id) as writer:
+            writer.append(_chain(two.digest, [1.0, 2.0])[1])
+            writer.remove("today")
+        for each in (storage, elsewhere):
+            require(each.find("two") is None and each.names() == ["one"], "a removed experiment must not be found or listed")
+            _require_gone(each, two.id)
+        again, new = storage.create("two", _SETTINGS, "tomorrow", b"other")
+        require(new and again.id not in (one.id, two.id), "its name must be free, and its id never be given out again")
+        for each in (storage, elsewhere):
+            _require_gone(each, two.id)
+            with each.reading(again.id) as reader:
+                require(not reader.events(0, 10) and reader.snapshot() is None, "nothing must be left of what was removed")
+            with each.reading(one.id) as reader:
+                require(len(reader.events(0, 10)) == 1, "and nothing of any other experiment go with it")
+
+    def test_a_removal_that_fails_removes_nothing(self) -> None:
+        storage = self.connect()
+        record, _ = _created(storage, "one")
+        log = _chain(record.digest, [1.0])
+        with storage.writing(record.id) as writer:
+            writer.append(log[0])
+        with suppress(ZeroDivisionError), storage.writing(record.id) as writer:
+            writer.remove("today")
+            raise ZeroDivisionError
+        for each in (storage, self.connect()):
+            require(each.find("one") == record, "an experiment must survive a removal that fails")
+            with each.reading(record.id) as reader:
+                require(reader.events(0, 10) == log, "with all its events")
+
+    def test_who_waits_to_write_finds_that_it_was_removed(self) -> None:
+        storage = self.connect()
+        record, _ = _created(storage, "one")
+        begun, refused = threading.Event(), threading.Event()
+
+        def write() -> None:
+            begun.set()
+            with suppress(NotFoundError), self.connect().writing(record.id):
+                return
+            refused.set()
+
+        waiting = threading.Thread(target=write, daemon=True)
+        with storage.writing(record.id) as writer:
+            waiting.start()
+            require(begun.wait(_WAIT), "a thread must begin")
+            writer.remove("today")
+        require(refused.wait(_WAIT), "who waited while an experiment was removed must get a NotFoundError")
+        waiting.join(_WAIT)
 
     def test_tokens_are_kept_and_revoked_once(self) -> None:
         storage = self.connect()
@@ -130,6 +185,26 @@ class StorageContract(ABC):
         require(storage.revoke_token(first.id, "still later") == revoked, "and stay revoked since then")
         require(self.connect().tokens() == [revoked, second], "also elsewhere, and no other token with it")
         require(storage.revoke_token(second.id + 100, "later") is None, "None for a token that is not there")
+
+    def test_a_token_is_found_by_its_digest(self) -> None:
+        storage = self.connect()
+        require(not storage.has_tokens(), "an empty place must have no tokens")
+        require(storage.token(b"1" * 32) is None, "and find none")
+        first, second = (storage.add_token("ci", "read", "today", digest * 32) for digest in (b"1", b"2"))
+        for each in (storage, self.connect()):
+            require(each.has_tokens(), "has_tokens must tell of tokens that were made, also elsewhere")
+            require(each.token(b"1" * 32) == first and each.token(b"2" * 32) == second, "token must find each by its digest")
+            require(each.token(b"3" * 32) is None, "and None for one that nobody made")
+        for record in (first, second):
+            storage.revoke_token(record.id, "later")
+        require(self.connect().token(b"1" * 32) == first._replace(revoked_at="later"), "a revoked token must be found as such")
+        require(storage.has_tokens(), "and count as made")
+        try:
+            storage.add_token("ci", "admin", "today", b"1" * 32)
+        except StorageError:
+            require(storage.tokens()[0].scope == "read", "the first must stay as it was")
+        else:
+            raise AssertionError("a second token with the same digest must raise StorageError")
 
     def test_nothing_is_kept_of_a_transaction_that_fails(self) -> None:
         storage = self.connect()
@@ -212,6 +287,17 @@ class StorageContract(ABC):
     def _count(self, experiment: int) -> int:
         with self.connect().reading(experiment) as reader:
             return len(reader.events(0, 10))
+
+
+def _require_gone(storage: Storage, experiment: int) -> None:
+    """Neither reading nor writing finds it."""
+    for enter in (storage.reading, storage.writing):
+        try:
+            with enter(experiment):
+                pass
+        except NotFoundError:
+            continue
+        raise AssertionError(f"{enter.__name__} a removed experiment must raise NotFoundError")
 
 
 def _created(storage: Storage, name: str) -> tuple[Record, bool]:

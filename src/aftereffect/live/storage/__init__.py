@@ -1,16 +1,27 @@
 """Where experiments are kept: by URL, one class per kind of storage."""
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from aftereffect.checks import real
 from aftereffect.errors import ParameterError
 from aftereffect.extras import imported, require
-from aftereffect.live.storage.base import Log, Outline, Record, Storage, TokenRecord, View
+from aftereffect.live.storage.base import Log, Record, Storage, TokenRecord, View
 from aftereffect.live.storage.memory import MemoryStorage
 from aftereffect.spec import nearest
 
-DEFAULT_STORAGE = "sqlite:///aftereffect.db"
+
+def _data_folder() -> Path:
+    """Where programs keep what belongs to their user, by the XDG base directory specification."""
+    given = Path(os.environ.get("XDG_DATA_HOME", ""))
+    return given if given.is_absolute() else Path(os.path.expanduser("~"), ".local", "share")
+
+
+#: A file of the user's own, whatever folder a command is run in.
+DEFAULT_STORAGE = f"sqlite:///{_data_folder() / 'aftereffect' / 'aftereffect.db'}"
+_EXAMPLE = "sqlite:///file.db"
 _LONGEST_PATIENCE = 86_400.0
 
 
@@ -19,14 +30,14 @@ def _read(url: str) -> Any:
     try:
         return sa.make_url(url)
     except (sa.exc.ArgumentError, ValueError):  # it is not shown: there may be a password in it
-        raise ParameterError(f"the URL of the storage cannot be read: write one such as {DEFAULT_STORAGE}") from None
+        raise ParameterError(f"the URL of the storage cannot be read: write one such as {_EXAMPLE}") from None
 
 
 def _sqlite(url: str, patience: float) -> Storage:
     read = _read(url.replace("?", "%3F"))  # there is nothing to ask a file for: it belongs to its name
     from aftereffect.live.storage.sqlite import SqliteStorage
 
-    return SqliteStorage(read, patience)
+    return SqliteStorage(read, patience, makes_folder=url == DEFAULT_STORAGE)
 
 
 def _postgresql(url: str, patience: float) -> Storage:
@@ -61,7 +72,7 @@ def open_storage(url: str, *, patience: float = 60.0) -> Storage:
     if not mark or scheme not in STORAGES:
         # The URL itself is not shown: there may be a password in it.
         what = f"one that begins with {scheme!r}" if mark else "something else"
-        raise ParameterError(f"a storage is a URL such as {DEFAULT_STORAGE}, got {what}: {nearest(scheme, STORAGES)}")
+        raise ParameterError(f"a storage is a URL such as {_EXAMPLE}, got {what}: {nearest(scheme, STORAGES)}")
     return STORAGES[scheme](url, patience)
 
 
@@ -70,7 +81,6 @@ __all__ = [
     "STORAGES",
     "Log",
     "MemoryStorage",
-    "Outline",
     "Record",
     "Storage",
     "TokenRecord",

@@ -3,9 +3,10 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
-from aftereffect.live.events import Event, Kind
+from aftereffect.errors import CorruptionError
+from aftereffect.live.events import Event
 from aftereffect.live.snapshot import Snapshot
 
 
@@ -30,10 +31,6 @@ class TokenRecord(NamedTuple):
     revoked_at: str | None
 
 
-#: Of an event: its number, kind, slot, round, arm and value.
-Outline: TypeAlias = tuple[int, Kind, int, int | None, int | None, float | None]
-
-
 class View(ABC):
     """One experiment as it stood when it was first looked at; nothing that others do meanwhile is seen."""
 
@@ -45,9 +42,9 @@ class View(ABC):
     def events(self, after: int, limit: int) -> Sequence[Event]:
         """Events in the order of their numbers, beginning after this one, at most so many."""
 
-    def outlines(self, after: int, limit: int) -> Sequence[Outline]:
-        """The same events, and of each only what pictures are drawn from; storages that can read less than all of it may."""
-        return [(event.seq, event.kind, event.slot, event.round, event.arm, event.value) for event in self.events(after, limit)]
+    @abstractmethod
+    def last_event(self) -> Event | None:
+        """The event with the highest number; None if there is none."""
 
     @abstractmethod
     def about(self, first: int, stop: int) -> Sequence[tuple[Event, bytes | None]]:
@@ -72,6 +69,10 @@ class Log(View):
     def save(self, snapshot: Snapshot) -> None:
         """Replace the snapshot."""
 
+    @abstractmethod
+    def remove(self, removed_at: str) -> None:
+        """Remove the experiment, with its snapshot and all its events; the last thing that a transaction does."""
+
 
 class Storage(ABC):
     """A place that keeps experiments.
@@ -79,9 +80,12 @@ class Storage(ABC):
     The contract, which `aftereffect.testing.StorageContract` checks:
 
     - *Names*: `create` keeps a new experiment, or gives back what the name already stands for; of two that create the same
-      name at once one wins, and both get that. Ids never change.
-    - *Append-only*: an event, once kept, never changes and is never removed. Numbers go up by one from 1 on; two events of one
-      experiment have neither the same number, nor the same slot, kind and revision, nor the same key: else `StorageError`.
+      name at once one wins, and both get that. Ids never change, and none is ever given out again.
+    - *Append-only*: an event, once kept, never changes, and is removed only with its whole experiment. Numbers go up by one
+      from 1 on; two events of one experiment have neither the same number, nor the same slot, kind and revision, nor the same
+      key: else `StorageError`.
+    - *Removal*: after a transaction that removed an experiment nothing is left of it. Its name is free. Who still holds its id
+      gets a `NotFoundError` for reading and for writing, also when an experiment of the same name was created since.
     - *Transactions*: what is appended and saved while `writing` becomes visible, all at once, when it is left without an
       exception, and is then durable: it survives the end of the process, however sudden, and of the machine, if disks keep what
       they say they wrote. Left by an exception, nothing of it is kept.
@@ -89,7 +93,8 @@ class Storage(ABC):
       wait; one that waits for too long gets a `StorageError`. Whoever enters sees all that was kept before.
     - *Readers* see one moment, wait for no writer, and no writer waits for them.
     - *Exact*: events and snapshots come back as they were given, every bit of a float included (but for the sign of zero).
-    - *Tokens*, once revoked, stay so; the first time counts.
+    - *Tokens*, once revoked, stay so; the first time counts. A token that is not as it was recorded opens nothing: `token` and
+      `tokens` raise `CorruptionError`, until it is revoked.
     - *Loud*: what cannot be read or written raises `StorageError`, what cannot be as it was recorded `CorruptionError`.
 
     Storages may be shared by threads.
@@ -107,8 +112,16 @@ class Storage(ABC):
         """The experiment of that name."""
 
     @abstractmethod
+    def records(self) -> list[Record]:
+        """All experiments, in the order of their creation, as they lie there: damaged ones too, whatever they hold."""
+
     def names(self) -> list[str]:
-        """All experiments, in the order of their creation."""
+        """The names of all experiments, in the order of their creation."""
+        records = self.records()
+        for record in records:
+            if not isinstance(record.name, str):  # a flipped bit can turn text into bytes
+                raise CorruptionError(f"{self.url}: the name of experiment {record.id} is damaged: restore a backup")
+        return [record.name for record in records]
 
     @abstractmethod
     def reading(self, experiment: int) -> AbstractContextManager[View]:
@@ -125,6 +138,14 @@ class Storage(ABC):
     @abstractmethod
     def tokens(self) -> list[TokenRecord]:
         """All tokens, also those that were revoked, in the order of their creation."""
+
+    @abstractmethod
+    def token(self, digest: bytes) -> TokenRecord | None:
+        """The token with this digest, also if it was revoked."""
+
+    @abstractmethod
+    def has_tokens(self) -> bool:
+        """Whether any token was ever made."""
 
     @abstractmethod
     def revoke_token(self, token: int, revoked_at: str) -> TokenRecord | None:

@@ -1,11 +1,12 @@
 """Experiments in memory: gone with the process. For trying things out, and for tests."""
 
+import itertools
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from aftereffect.errors import StorageError
+from aftereffect.errors import NotFoundError, StorageError
 from aftereffect.live.events import Event
 from aftereffect.live.snapshot import Snapshot
 from aftereffect.live.storage.base import Log, Record, Storage, TokenRecord
@@ -21,6 +22,7 @@ class Shelf:
     keyed: dict[str, Event] = field(default_factory=dict)
     #: How many events there are to be seen, and the snapshot: changed at once, when a transaction ends.
     moment: tuple[int, Snapshot | None] = (0, None)
+    removed: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, event: Event) -> None:
@@ -39,21 +41,23 @@ class MemoryStorage(Storage):
         self._patience = patience
         self._lock = threading.Lock()
         self._shelves: dict[str, Shelf] = {}
-        self._tokens: list[TokenRecord] = []
+        self._ids = itertools.count(1)
+        self._tokens: dict[bytes, TokenRecord] = {}
 
     def create(self, name: str, settings: str, created_at: str, digest: bytes) -> tuple[Record, bool]:
         with self._lock:
             new = name not in self._shelves
-            record = Record(len(self._shelves) + 1, name, settings, created_at, digest)
-            return self._shelves.setdefault(name, Shelf(record)).record, new
+            if new:
+                self._shelves[name] = Shelf(Record(next(self._ids), name, settings, created_at, digest))
+            return self._shelves[name].record, new
 
     def find(self, name: str) -> Record | None:
         shelf = self._shelves.get(name)
         return None if shelf is None else shelf.record
 
-    def names(self) -> list[str]:
+    def records(self) -> list[Record]:
         with self._lock:
-            return list(self._shelves)
+            return [shelf.record for shelf in self._shelves.values()]
 
     @contextmanager
     def reading(self, experiment: int) -> Iterator[Log]:
@@ -65,28 +69,41 @@ class MemoryStorage(Storage):
         if not shelf.lock.acquire(timeout=self._patience):
             raise StorageError(f"another thread has been writing to {shelf.record.name!r} for {self._patience:g} seconds")
         try:
+            if shelf.removed:  # while this one waited
+                raise self._gone(experiment)
             log = MemoryLog(shelf)
             yield log
             log.keep()
+            if log.removed_at is not None:
+                with self._lock:
+                    shelf.removed = True
+                    del self._shelves[shelf.record.name]
         finally:
             shelf.lock.release()
 
     def add_token(self, label: str, scope: str, created_at: str, digest: bytes) -> TokenRecord:
         with self._lock:
-            self._tokens.append(TokenRecord(len(self._tokens) + 1, label, scope, digest, created_at, None))
-            return self._tokens[-1]
+            if digest in self._tokens:
+                raise StorageError("there is a token with this digest already")
+            self._tokens[digest] = TokenRecord(len(self._tokens) + 1, label, scope, digest, created_at, None)
+            return self._tokens[digest]
 
     def tokens(self) -> list[TokenRecord]:
         with self._lock:
-            return list(self._tokens)
+            return list(self._tokens.values())
+
+    def token(self, digest: bytes) -> TokenRecord | None:
+        return self._tokens.get(digest)
+
+    def has_tokens(self) -> bool:
+        return bool(self._tokens)
 
     def revoke_token(self, token: int, revoked_at: str) -> TokenRecord | None:
         with self._lock:
-            if not 1 <= token <= len(self._tokens):
-                return None
-            known = self._tokens[token - 1]
-            self._tokens[token - 1] = known if known.revoked_at else known._replace(revoked_at=revoked_at)
-            return self._tokens[token - 1]
+            known = next((record for record in self._tokens.values() if record.id == token), None)
+            if known is not None and known.revoked_at is None:
+                known = self._tokens[known.digest] = known._replace(revoked_at=revoked_at)
+            return known
 
     def examine(self) -> list[str]:
         return []
@@ -96,7 +113,13 @@ class MemoryStorage(Storage):
 
     def _shelf(self, experiment: int) -> Shelf:
         with self._lock:
-            return next(shelf for shelf in self._shelves.values() if shelf.record.id == experiment)
+            found = next((shelf for shelf in self._shelves.values() if shelf.record.id == experiment), None)
+        if found is None:
+            raise self._gone(experiment)
+        return found
+
+    def _gone(self, experiment: int) -> NotFoundError:
+        return NotFoundError(f"{self.url}: there is no experiment with the number {experiment}: it was removed")
 
 
 class MemoryLog(Log):
@@ -106,14 +129,21 @@ class MemoryLog(Log):
         self._shelf = shelf
         self._last, self._snapshot = shelf.moment
         self._new = Shelf(shelf.record)
+        self.removed_at: str | None = None
 
     def snapshot(self) -> Snapshot | None:
         return self._snapshot
 
     def events(self, after: int, limit: int) -> Sequence[Event]:
+        after = max(after, 0)
         kept = self._shelf.events[after : min(after + limit, self._last)]
         first_new = max(after - self._last, 0)
         return [*kept, *self._new.events[first_new : first_new + limit - len(kept)]]
+
+    def last_event(self) -> Event | None:
+        if self._new.events:
+            return self._new.events[-1]
+        return self._shelf.events[self._last - 1] if self._last else None
 
     def about(self, first: int, stop: int) -> Sequence[tuple[Event, bytes | None]]:
         found = [
@@ -145,6 +175,9 @@ class MemoryLog(Log):
 
     def save(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
+
+    def remove(self, removed_at: str) -> None:
+        self.removed_at = removed_at
 
     def keep(self) -> None:
         """Make what was appended and saved visible."""

@@ -10,6 +10,13 @@ from aftereffect.live.storage.schema import experiments
 _SETUP_LOCK = 0x_AF7E_EFFE_C7
 
 _ONE_MOMENT = sa.text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+#: Schemas on the search path that have our tables and that the user may not look into: PostgreSQL passes over them silently.
+_CLOSED = sa.text("""
+    SELECT n.nspname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relname = 'aftereffect_schema' AND c.relkind = 'r' AND NOT has_schema_privilege(n.oid, 'USAGE')
+    AND n.nspname = ANY (SELECT replace(btrim(place, ' "'), '$user', current_user)
+                         FROM unnest(string_to_array(current_setting('search_path'), ',')) place)
+""")
 _LOCK = sa.select(experiments.c.id).where(experiments.c.id == sa.bindparam("of")).with_for_update()
 
 #: What PostgreSQL's errors mean, by the beginning of their codes.
@@ -51,10 +58,18 @@ class PostgresqlStorage(DatabaseStorage):
         run(connection, _ONE_MOMENT, {})
 
     def _lock(self, connection: sa.Connection, experiment: int) -> None:
-        run(connection, _LOCK, {"of": experiment})
+        if run(connection, _LOCK, {"of": experiment}).fetchone() is None:
+            raise self._gone(experiment)
 
     def _lock_all(self, connection: sa.Connection) -> None:
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_SETUP_LOCK)))
+
+    def _check_rights(self, connection: sa.Connection) -> None:
+        closed = connection.execute(_CLOSED).scalars().all()
+        if closed:
+            raise StorageError(
+                f"its tables are in the schema {closed[0]!r}, and this user may not use it: GRANT USAGE ON SCHEMA {closed[0]}"
+            )
 
     def _explained(self, error: Exception) -> StorageError:
         state = getattr(error, "sqlstate", None) or ""

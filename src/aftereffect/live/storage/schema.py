@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping
 import sqlalchemy as sa
 
 from aftereffect.errors import CorruptionError, StorageError
+from aftereffect.live.storage.seals import seal
 
 #: Of the tables below.
-VERSION = 1
+VERSION = 2
 
 metadata = sa.MetaData()
 
@@ -27,6 +28,14 @@ experiments = sa.Table(
     sa.Column("digest", sa.LargeBinary, nullable=False),
     sa.Column("snapshot", sa.Text),
     sa.Column("snapshot_digest", sa.LargeBinary),
+)
+
+# Numbers of removed experiments, so that none is given out again: a client may still hold one.
+removed = sa.Table(
+    "aftereffect_removed",
+    metadata,
+    sa.Column("experiment", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("removed_at", sa.Text, nullable=False),
 )
 
 events = sa.Table(
@@ -64,10 +73,26 @@ tokens = sa.Table(
     sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),
     sa.Column("created_at", sa.Text, nullable=False),
     sa.Column("revoked_at", sa.Text),
+    # Of all the others; see `seal`.
+    sa.Column("seal", sa.LargeBinary),
 )
 
+
+def _seal_tokens(connection: sa.Connection) -> None:
+    """Version 2: tokens have seals, and there is a table of removed experiments."""
+    kind = connection.dialect.type_compiler_instance.process(sa.LargeBinary())
+    connection.exec_driver_sql(f"ALTER TABLE aftereffect_tokens ADD COLUMN seal {kind}")
+    connection.exec_driver_sql(
+        "CREATE TABLE aftereffect_removed (experiment INTEGER NOT NULL, removed_at TEXT NOT NULL, PRIMARY KEY (experiment))"
+    )
+    rows = connection.exec_driver_sql("SELECT id, label, scope, digest, created_at, revoked_at FROM aftereffect_tokens").all()
+    for row in rows:
+        # Version 1 kept nothing to check a row with: what is there is taken as it is.
+        connection.execute(tokens.update().where(tokens.c.id == row[0]).values(seal=seal(*row)))
+
+
 #: By version, what makes the tables of the one before into its own. Written once and never changed.
-MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {}
+MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {2: _seal_tokens}
 
 
 def version_of(connection: sa.Connection) -> int:

@@ -1,0 +1,148 @@
+"""What the page draws is proved by the log: a right picture, or an error."""
+
+import random
+import shutil
+import sqlite3
+from collections import Counter
+
+import pytest
+from databases import played, url
+from services import call, in_thread
+
+import aftereffect as ae
+from aftereffect.service.timeline import Timeline
+from aftereffect.service.tokens import create_token, scope_of
+
+FLIPS = 600
+
+
+def picture(path):
+    """All that a timeline knows, as a page would ask for it."""
+    with ae.open_storage(url(path)) as storage:
+        timeline = Timeline(ae.Experiment.open("banner", storage=storage))
+        arms, totals = timeline.beginning(10**6)
+        return repr((timeline.summary(400), arms, totals))
+
+
+def with_history(path):
+    """The same from the history, which is proved in another way."""
+    with ae.open_storage(url(path)) as storage:
+        experiment = ae.Experiment.open("banner", storage=storage)
+        return [(line.arm, line.round, line.value) for line in experiment.history()]
+
+
+@pytest.fixture
+def database(tmp_path):
+    """An experiment with a log of some pages, and two tokens."""
+    path = played(tmp_path / "whole.db", slots=200)
+    with ae.open_storage(url(path)) as storage:
+        made = [create_token(storage, scope, "for a test")[0] for scope in ("read", "admin")]
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    return path, made
+
+
+def test_a_flipped_bit_never_changes_the_picture(database, tmp_path):
+    path, _ = database
+    truth, data = picture(path), path.read_bytes()
+    target = tmp_path / "flipped" / "whole.db"
+    rng, found = random.Random(15), Counter()
+    for _ in range(FLIPS):
+        place, bit = rng.randrange(len(data)), rng.randrange(8)
+        flipped = bytearray(data)
+        flipped[place] ^= 1 << bit
+        target.parent.mkdir()
+        target.write_bytes(flipped)
+        try:
+            assert picture(target) == truth, f"bit {bit} of byte {place} changes the picture, and nobody noticed"
+            found["right"] += 1
+        except (ae.StorageError, ae.NotFoundError) as error:
+            found["refused" if "\n" not in str(error) else "in several lines"] += 1
+        shutil.rmtree(target.parent)
+    assert min(found["refused"], found["right"]) > 100, found
+    assert found["in several lines"] == 0
+
+
+def test_a_flipped_bit_never_changes_a_token(database, tmp_path):
+    """Bits of the pages with the tokens, one by one: a token opens what it opened, or nothing."""
+    path, made = database
+    data = path.read_bytes()
+    begin = data.index(b"for a test") - 200
+    target = tmp_path / "flipped" / "whole.db"
+    found = Counter()
+    scopes = ["read", "admin"]
+    for place in range(begin, data.rindex(b"for a test") + 200, 3):
+        flipped = bytearray(data)
+        flipped[place] ^= 1 << (place % 8)
+        target.parent.mkdir()
+        target.write_bytes(flipped)
+        with ae.open_storage(url(target)) as storage:
+            for token, scope in zip(made, scopes, strict=True):
+                try:
+                    opened = scope_of(token, storage)
+                    assert opened in (scope, None), f"byte {place}: {scope} became {opened}"
+                    found[opened == scope] += 1
+                except ae.StorageError as error:
+                    found["refused" if "\n" not in str(error) else "in several lines"] += 1
+            try:
+                known = storage.tokens()
+                assert [record.scope for record in known] in (scopes, scopes[:1], scopes[1:], []), known
+            except ae.StorageError:
+                found["list refused"] += 1
+        shutil.rmtree(target.parent)
+    assert min(found[True], found["refused"]) > 20, found
+    assert found["in several lines"] == 0
+
+
+def test_the_last_event_is_proved_too(database):
+    path, _ = database
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE aftereffect_events SET value = 4.5 WHERE seq = 12")
+    connection.close()
+    with ae.open_storage(url(path)) as storage:
+        timeline = Timeline(ae.Experiment.open("banner", storage=storage))
+        for _ in range(2):  # and what was read before the error is not taken for all of it
+            with pytest.raises(
+                ae.CorruptionError, match=r"'banner' is damaged, .*event 12 of the log is not what was recorded"
+            ):
+                timeline.summary(400)
+
+
+def test_after_a_back_up_was_restored_under_a_running_service(tmp_path):
+    """By SQLite's own way, which writes into the file that is open; the log grows on beyond where it was."""
+    path, copy = tmp_path / "live.db", tmp_path / "copy.db"
+    with in_thread(url(path)) as service, ae.open_storage(url(path)) as storage:
+        experiment = ae.Experiment.create("banner", arms=["A", "B"], policy="ucb1", reward_range=(0, 9), storage=storage)
+
+        def play(slots, total):
+            for _ in range(slots):
+                experiment.tell(experiment.ask().number, total)
+
+        def restore(source, target):
+            with sqlite3.connect(source) as old, sqlite3.connect(target) as new:
+                old.backup(new)
+            old.close()
+            new.close()
+
+        play(60, 1)
+        restore(path, copy)
+        play(40, 2)
+        assert call(service, "GET", "/v1/experiments/banner/timeline")[1]["slots"] == 100
+        restore(copy, path)
+        seen = call(service, "GET", "/v1/experiments/banner/timeline")[1]
+        assert (seen["slots"], seen["pieces"][-1]["most"]) == (60, 1.0)
+        play(70, 3)
+        seen = call(service, "GET", "/v1/experiments/banner/timeline?pieces=2000")[1]
+        shown = [(experiment.settings.arms[piece["arm"]], piece["mean"]) for piece in seen["pieces"]]
+        assert shown == [(line.arm, line.value) for line in experiment.history()]
+        assert [total for _, total in shown[60:]] == [3.0] * 70
+
+
+def test_the_picture_is_that_of_the_history(database):
+    path, _ = database
+    with ae.open_storage(url(path)) as storage:
+        experiment = ae.Experiment.open("banner", storage=storage)
+        _, _, pieces = Timeline(experiment).summary(10**6)
+    shown = [(experiment.settings.arms[piece.arm], piece.round, piece.mean) for piece in pieces]
+    assert shown == with_history(path)
