@@ -41,12 +41,20 @@ def test_the_client_is_an_experiment_over_http(service):
         lambda who, *name: who.ask(*name, 99),
         lambda who, *name: who.ask(*name, 0, key="k"),
         lambda who, *name: who.missing(*name, 1),
+        lambda who, *name: who.tell(*name, 28, 100_000, arm="A"),
+        lambda who, *name: who.tell(*name, 28, 1, arm="D"),
+        lambda who, *name: who.skip(*name, 5),
+        lambda who, *name: who.tell_many(*name, {28: 1, 99: 1}),
     ):
         with pytest.raises(ae.AftereffectError) as ours:
             call_both(alone)
         with pytest.raises(type(ours.value)) as theirs:
             call_both(client, "banner")
         assert str(theirs.value) == str(ours.value)
+    assert client.skip("banner", 32, 34).slots == alone.skip(32, 34).slots == 35
+    assert client.tell("banner", 33, 5, arm="B") == alone.tell(33, 5, arm="B")
+    assert client.ask("banner", 35) == alone.ask(35)
+    assert client.tell("banner", 35, 2_500, confirm=True) == alone.tell(35, 2_500, confirm=True)
     assert without_time(client.close("banner")) == without_time(alone.close())
     with pytest.raises(ae.NotFoundError, match="there is no experiment 'nothing'"):
         client.status("nothing")

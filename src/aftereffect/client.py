@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from aftereffect.checks import shown, whole
+from aftereffect.checks import whole
 from aftereffect.errors import (
     AftereffectError,
     ConflictError,
@@ -24,12 +24,13 @@ from aftereffect.errors import (
     NotFoundError,
     ParameterError,
     ServiceError,
+    UnlikelyTotalError,
 )
 from aftereffect.lag import LagEstimate, Quantity
 from aftereffect.live.deletion import LOG_SUFFIXES, check_new, last_hash_in
 from aftereffect.live.history import SUFFIXES, Line
 from aftereffect.live.ledger import Difference
-from aftereffect.live.rules import Outcome, Slot
+from aftereffect.live.rules import Outcome, Slot, Telling, tellings
 from aftereffect.live.status import ArmStatus, Next, Status
 from aftereffect.live.verification import Verification
 from aftereffect.outputs import replacing, writable
@@ -105,18 +106,31 @@ class Client:
             answer = self._send("POST", f"{_path(name)}/slots", headers={"Idempotency-Key": key or uuid.uuid4().hex})
         return Slot(answer["slot"], answer["arm"], answer["round"], answer["until"], answer["hold"])
 
-    def tell(self, name: str, slot: int, value: float, *, revise: bool = False) -> Outcome:
+    def tell(
+        self, name: str, slot: int, value: float, *, arm: str | None = None, revise: bool = False, confirm: bool = False
+    ) -> Outcome:
         """Record the total of a slot; as `Experiment.tell`."""
-        return self._tell(name, slot, {"value": value, "revise": revise})
+        return self._tell(name, slot, {"value": _number_of(value), "arm": arm, "revise": revise, "confirm": confirm})
 
     def missing(self, name: str, slot: int, *, revise: bool = False) -> Outcome:
         """Record that the total of a slot will never be known; as `Experiment.missing`."""
         return self._tell(name, slot, {"missing": True, "revise": revise})
 
-    def tell_many(self, name: str, outcomes: Iterable[tuple[int, float | None]], *, revise: bool = False) -> list[Outcome]:
+    def tell_many(
+        self,
+        name: str,
+        outcomes: Mapping[int, float | None] | Iterable[tuple[int, float | None] | tuple[int, float | None, str | None]],
+        *,
+        revise: bool = False,
+        confirm: bool = False,
+    ) -> list[Outcome]:
         """Record many at once, all or nothing; as `Experiment.tell_many`. A service takes 10,000 at a time."""
-        given = {"outcomes": [_listed(each) for each in outcomes], "revise": revise}
+        given = {"outcomes": [_listed(each) for each in tellings(outcomes)], "revise": revise, "confirm": confirm}
         return [Outcome(**each) for each in self._send("POST", f"{_path(name)}/outcomes", given)["outcomes"]]
+
+    def skip(self, name: str, first: int, last: int | None = None) -> Status:
+        """Record that nothing was decided for some slots; as `Experiment.skip`."""
+        return _status(self._send("POST", f"{_path(name)}/skip", {"first": first, "last": first if last is None else last}))
 
     def history(self, name: str, after: int = -1, limit: int | None = None) -> list[Line]:
         """What happened in the slots after one; as `Experiment.history`. Read in pieces, while the experiment may go on."""
@@ -254,12 +268,12 @@ def _number(slot: int) -> str:
     return quote(str(slot), safe="")
 
 
-def _listed(outcome: object) -> dict[str, Any]:
+def _listed(telling: Telling) -> dict[str, Any]:
     """A slot and what it brought, as the service takes them; what cannot be is refused there."""
-    if not isinstance(outcome, Sequence) or isinstance(outcome, str) or len(outcome) != 2:
-        raise ParameterError(f"an outcome is a pair of a slot and its total, or None where it is missing, got {shown(outcome)}")
-    slot, value = (_number_of(each) for each in outcome)
-    return {"slot": slot, "missing": True} if value is None else {"slot": slot, "value": value}
+    slot = {"slot": _number_of(telling.slot)}
+    if telling.value is None:
+        return slot | {"missing": True}
+    return slot | {"value": _number_of(telling.value), "arm": telling.arm}
 
 
 def _number_of(given: object) -> object:
@@ -280,6 +294,7 @@ def _message(text: bytes) -> str:
 _ERRORS: Mapping[int, type[AftereffectError]] = {
     404: NotFoundError,
     422: ParameterError,
+    428: UnlikelyTotalError,
     500: CorruptionError,
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from aftereffect.checks import sequence, whole
+from aftereffect.checks import whole
 from aftereffect.errors import ConflictError, CorruptionError, NotFoundError, ParameterError
 from aftereffect.extras import require
 from aftereffect.live.events import fingerprint, now
@@ -18,13 +18,13 @@ from aftereffect.live.rules import (
     Outcome,
     Slot,
     checked_key,
-    checked_telling,
     decide,
     decided,
     decided_for,
     finish,
     skip,
     tell,
+    tellings,
 )
 from aftereffect.live.settings import MOST_LIVE_SLOTS, Settings, checked_name
 from aftereffect.live.snapshot import is_due, taken
@@ -252,8 +252,7 @@ class Experiment:
 
         A third part of a row names the arm that was really played, if not the one that was advised.
         """
-        given = outcomes.items() if isinstance(outcomes, Mapping) else sequence("outcomes", outcomes)
-        rows = [checked_telling(row) for row in given]  # now: where they come from may take its time, or ask this experiment
+        rows = tellings(outcomes)  # now: where they come from may take its time, or ask this experiment
         with self._writing() as (log, ledger):
             return [tell(log, ledger, self._record, row, revise=revise, confirm=confirm) for row in rows]
 

@@ -1,8 +1,9 @@
 """The rules of asking and telling: what is recorded, what is answered again, what is refused."""
 
-from typing import Any, Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, cast
 
-from aftereffect.checks import shown, whole
+from aftereffect.checks import sequence, shown, whole
 from aftereffect.errors import ConflictError, CorruptionError, ParameterError, about
 from aftereffect.live.events import Event
 from aftereffect.live.ledger import Ledger
@@ -13,6 +14,8 @@ from aftereffect.live.totals import check_possible
 from aftereffect.spec import nearest, notation
 
 LONGEST_KEY = 200
+#: Slots that are skipped at once: eleven years of hours.
+MAX_GAP = 100_000
 
 
 class Slot(NamedTuple):
@@ -115,8 +118,8 @@ def skip(log: Log, ledger: Ledger, first: int, last: int) -> None:
     """Record that nothing was decided for some slots, beginning with the next one; the same again changes nothing."""
     if (first, last) in ledger.skipped:
         return
-    if last < first:
-        raise ParameterError(f"the last slot to skip must not be before the first, {first}, got {last}")
+    if not first <= last < first + MAX_GAP:
+        raise ParameterError(f"the last slot to skip must be from {first} to {first + MAX_GAP - 1}, got {last}")
     if first != ledger.next_slot:
         raise _beyond(f"slots are skipped from the next one on, which is {ledger.next_slot}, got {first}", ledger, first)
     if last >= ledger.settings.planned_slots:
@@ -140,11 +143,13 @@ def checked_key(key: object) -> str:
     return key
 
 
-def checked_telling(given: object) -> Telling:
-    """What is told of a slot, from a pair of slot and total or a triple with the arm."""
-    if not isinstance(given, (tuple, list)) or not 2 <= len(given) <= 3:
-        raise ParameterError(f"each outcome must be a slot and its total, and perhaps the arm played, got {shown(given)}")
-    return Telling(*given)
+def tellings(outcomes: object) -> list[Telling]:
+    """What is told of several slots, by slot or as pairs of slot and total, or triples with the arm."""
+    rows = outcomes.items() if isinstance(outcomes, Mapping) else sequence("outcomes", outcomes)
+    for row in rows:
+        if not isinstance(row, (tuple, list)) or not 2 <= len(row) <= 3:
+            raise ParameterError(f"each outcome must be a slot and its total, and perhaps the arm played, got {shown(row)}")
+    return [Telling(*cast(Any, row)) for row in rows]
 
 
 def _beyond(message: str, ledger: Ledger, slot: int) -> ConflictError:

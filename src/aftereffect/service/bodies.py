@@ -69,14 +69,23 @@ class NewExperiment(Strict):
     seed: Annotated[int | None, Field(ge=0, le=LARGEST_SEED, description="Of what a policy draws; drawn if not given.")] = None
 
 
-Revise = Annotated[bool, Field(description="Replace what was told before, while the slot's round is open.")]
+Revise = Annotated[bool, Field(description="Replace what was told before, while no decision was made by it.")]
+
+
+Value = Annotated[Finite, Field(description="All that was seen in the slot.", examples=[37])]
+Arm = Annotated[
+    str | None, Field(max_length=LONGEST_NAME, description="The arm that was really played, if not the one advised.")
+]
+Confirm = Annotated[bool, Field(description="It is right, however far from all that was seen.")]
 
 
 class NewTotal(Strict):
     """A slot's total."""
 
-    value: Annotated[Finite, Field(description="All that was seen in the slot.", examples=[37])]
+    value: Value
+    arm: Arm = None
     revise: Revise = False
+    confirm: Confirm = False
 
 
 class NewMissing(Strict):
@@ -95,7 +104,8 @@ class ListedTotal(Strict):
     """The total of one slot among several."""
 
     slot: Number
-    value: Annotated[Finite, Field(description="All that was seen in the slot.", examples=[37])]
+    value: Value
+    arm: Arm = None
 
 
 class ListedMissing(Strict):
@@ -110,6 +120,14 @@ class NewOutcomes(Strict):
 
     outcomes: Annotated[list[ListedTotal | ListedMissing], Field(max_length=MAX_OUTCOMES)]
     revise: Revise = False
+    confirm: Confirm = False
+
+
+class NewGap(Strict):
+    """Slots for which nothing was decided."""
+
+    first: Annotated[int, Field(ge=0, lt=MOST_LIVE_SLOTS, description="The next slot.")]
+    last: Annotated[int, Field(ge=0, lt=MOST_LIVE_SLOTS, description="The last slot of the gap.")]
 
 
 def answer(name: str, says: str, /, **fields: Any) -> Any:

@@ -31,6 +31,7 @@ PROBLEMS: dict[int, str] = {
     503: "The storage cannot be reached, read or written.",
 }
 _NOT_FOUND, _CONFLICT = {404: "No such experiment."}, {409: "Something else is recorded; both are told."}
+_UNLIKELY = {428: "The total is far from all that was seen: `confirm` it if it is right."}
 MOST_LINES = 10_000
 
 Name = Annotated[bodies.Name, InPath()]
@@ -60,7 +61,7 @@ def links(operations: tuple[str, ...], **parameters: str) -> dict[str, Any]:
 
 
 _ON_EXPERIMENT = links(
-    ("status", "ask", "history", "timeline", "lag", "verify", "export", "close"), name="$response.body#/name"
+    ("status", "ask", "skip", "history", "timeline", "lag", "verify", "export", "close"), name="$response.body#/name"
 )
 _ON_SLOT = links(("decide", "tell"), name="$request.path.name", n="$response.body#/slot")
 
@@ -130,12 +131,14 @@ def decide(name: Name, n: Number, desk: Writing, response: Response) -> Plain:
     status_code=201,
     operation_id="tell",
     response_model=bodies.OutcomeAnswer,
-    responses=told(_NOT_FOUND, _CONFLICT, changing=True) | replayed(bodies.OutcomeAnswer),
+    responses=told(_NOT_FOUND, _CONFLICT, _UNLIKELY, changing=True) | replayed(bodies.OutcomeAnswer),
 )
 def tell(name: Name, n: Number, given: bodies.NewOutcome, desk: Writing, response: Response) -> Plain:
     """Record a slot's total, or that it is missing."""
-    value = given.value if isinstance(given, bodies.NewTotal) else None
-    (outcome,) = desk.writers[name].tell_many([(n, value)], revise=given.revise)
+    if isinstance(given, bodies.NewTotal):
+        outcome = desk.writers[name].tell(n, given.value, arm=given.arm, revise=given.revise, confirm=given.confirm)
+    else:
+        outcome = desk.writers[name].missing(n, revise=given.revise)
     return _told(outcome, desk.metrics, response)
 
 
@@ -144,15 +147,29 @@ def tell(name: Name, n: Number, given: bodies.NewOutcome, desk: Writing, respons
     status_code=201,
     operation_id="tell_many",
     response_model=bodies.OutcomesAnswer,
-    responses=told(_NOT_FOUND, _CONFLICT, changing=True) | replayed(bodies.OutcomesAnswer),
+    responses=told(_NOT_FOUND, _CONFLICT, _UNLIKELY, changing=True) | replayed(bodies.OutcomesAnswer),
 )
 def tell_many(name: Name, given: bodies.NewOutcomes, desk: Writing, response: Response) -> Plain:
     """Record the totals of several slots, or that they are missing: all of them, or none."""
-    pairs = [(each.slot, each.value if isinstance(each, bodies.ListedTotal) else None) for each in given.outcomes]
-    answers = desk.writers[name].tell_many(pairs, revise=given.revise)
+    rows = [
+        (each.slot, each.value, each.arm) if isinstance(each, bodies.ListedTotal) else (each.slot, None)
+        for each in given.outcomes
+    ]
+    answers = desk.writers[name].tell_many(rows, revise=given.revise, confirm=given.confirm)
     new = [_is_new(outcome, desk.metrics) for outcome in answers]
     response.status_code = 201 if any(new) else 200
     return {"outcomes": [outcome._asdict() for outcome in answers]}
+
+
+@router.post(
+    "/experiments/{name}/skip",
+    operation_id="skip",
+    response_model=bodies.StatusAnswer,
+    responses=told(_NOT_FOUND, _CONFLICT, changing=True),
+)
+def skip(name: Name, given: bodies.NewGap, desk: Writing) -> Plain:
+    """Record that nothing was decided for some slots, from the next one on; the same again changes nothing."""
+    return desk.writers[name].skip(given.first, given.last).plain()
 
 
 @router.get(

@@ -18,12 +18,14 @@ from aftereffect.errors import (
     ParameterError,
     SpecError,
     StorageError,
+    UnlikelyTotalError,
 )
 
 #: The most special first.
 STATUS: dict[type[AftereffectError], int] = {
     ConflictError: 409,
     NotFoundError: 404,
+    UnlikelyTotalError: 428,
     ParameterError: 422,
     SpecError: 422,
     MissingExtraError: 501,

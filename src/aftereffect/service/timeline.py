@@ -11,15 +11,20 @@ from aftereffect.live.events import Event
 from aftereffect.live.reading import check_end, events_after, start_of
 
 _UNTOLD = math.nan
+#: In place of an arm and a round where a slot was skipped.
+_NONE = -1
 
 
 class Piece(NamedTuple):
-    """Some slots that follow each other: their totals, the arm and round of the last, and plays of each arm up to there."""
+    """Some slots that follow each other: their totals, the arm and round of the last, and plays of each arm up to there.
+
+    Arm and round are None where the last slot was skipped.
+    """
 
     first: int
     last: int
-    arm: int
-    round: int
+    arm: int | None
+    round: int | None
     mean: float | None
     least: float | None
     most: float | None
@@ -45,7 +50,7 @@ class Timeline:
             return self._summed(pieces)
 
     def beginning(self, slots: int) -> "tuple[array[int], array[float]]":
-        """Arms and totals of the first so many slots; not a number where none is told."""
+        """Arms and totals of the first so many slots: -1 where nothing was played, not a number where none is told."""
         with self._lock:
             self._catch_up()
             return self._arms[:slots], self._totals[:slots]
@@ -71,14 +76,21 @@ class Timeline:
 
     def _take(self, event: Event) -> None:
         begun, slot = len(self._arms), event.slot
-        if not (slot == begun if event.kind == "decision" else slot <= begun - (event.kind == "outcome")):
+        if not (slot == begun if event.kind in ("decision", "skip") else slot <= begun - (event.kind == "outcome")):
             raise CorruptionError(f"event {event.seq} of the log is about slot {slot}, and {begun} were decided by then")
         if event.kind == "decision":
             self._arms.append(event.arm or 0)
             self._rounds.append(event.round or 0)
             self._totals.append(_UNTOLD)
+        elif event.kind == "skip":
+            gap = (event.until or 0) - slot + 1
+            self._arms.extend([_NONE] * gap)
+            self._rounds.extend([_NONE] * gap)
+            self._totals.extend([_UNTOLD] * gap)
         elif event.kind == "outcome":
             self._totals[slot] = _UNTOLD if event.value is None else event.value
+            if event.arm is not None and event.value is not None:
+                self._arms[slot] = event.arm
 
     def _summed(self, most: int) -> tuple[int, int, list[Piece]]:
         slots = len(self._arms)
@@ -87,10 +99,12 @@ class Timeline:
         pieces = []
         for first in range(0, slots, width):
             last = min(first + width, slots) - 1
-            for arm in self._arms[first : last + 1]:
-                plays[arm] += 1
+            for played in self._arms[first : last + 1]:
+                if played != _NONE:
+                    plays[played] += 1
             told = [total for total in self._totals[first : last + 1] if not math.isnan(total)]
             mean = sum(told) / len(told) if told else None
             least, greatest = min(told, default=None), max(told, default=None)
-            pieces.append(Piece(first, last, self._arms[last], self._rounds[last], mean, least, greatest, list(plays)))
+            arm, number = (None if each[last] == _NONE else each[last] for each in (self._arms, self._rounds))
+            pieces.append(Piece(first, last, arm, number, mean, least, greatest, list(plays)))
         return slots, width, pieces

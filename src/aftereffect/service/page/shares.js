@@ -106,12 +106,13 @@ function prepared(status, { pieces, slots }) {
   const bands = shown.map((arm) => ({ arm, name: status.arms[arm].arm }));
   if (shown.length < status.arms.length) bands.push({ arm: OTHERS, name: counted(status.arms.length - shown.length, "other") });
   bands.forEach((band) => Object.assign(band, { share: [], upper: [] }));
-  for (const { plays, last } of pieces) {
-    let left = last + 1;
+  for (const { plays } of pieces) {
+    const all = plays.reduce((sum, each) => sum + each, 0); // fewer than slots where some were skipped
+    let left = all;
     for (const band of bands) {
       const own = band.arm === OTHERS ? left : plays[band.arm];
-      band.share.push(own / (last + 1));
-      band.upper.push(left / (last + 1));
+      band.share.push(own / (all || 1));
+      band.upper.push(left / (all || 1));
       left -= own;
     }
   }

@@ -88,7 +88,8 @@ export class Totals extends Chart {
     titles.forEach((title, at) => say(cells[at], title));
     const rows = pieces.toReversed().map((piece) => {
       const means = several ? [piece.mean, piece.least, piece.most] : [piece.mean];
-      return [span(piece.first, piece.last), count(piece.round), nameOf(piece.main), ...means.map(write)];
+      const number = piece.round === null ? "–" : count(piece.round);
+      return [span(piece.first, piece.last), number, nameOf(piece.main), ...means.map(write)];
     });
     fill(table.tBodies[0] ?? table.createTBody(), rows);
   }
@@ -98,18 +99,19 @@ export class Totals extends Chart {
 function prepared(status, { pieces: given, slots, width }) {
   const apart = new Set(shownOf(status.arms));
   const shown = [...apart, ...(apart.size < status.arms.length ? [OTHERS] : [])];
-  const nameOf = (arm) => (arm === OTHERS ? "others" : status.arms[arm].arm);
+  const nameOf = (arm) => (arm === null ? "none" : arm === OTHERS ? "others" : status.arms[arm].arm);
   let before = status.arms.map(() => 0);
   const pieces = given.map((piece) => {
-    const played = width === 1 ? [[piece.arm, 1]] : differences(before, piece.plays);
+    const played = differences(before, piece.plays);
     before = piece.plays;
-    return { ...piece, played, main: played[0][0] };
+    return { ...piece, played, main: played.length ? played[0][0] : null };
   });
   const runs = [];
   for (const { first, last, round: number, main } of pieces) {
+    if (main === null) continue; // nothing was played
     const arm = apart.has(main) ? main : OTHERS;
     const run = runs.at(-1);
-    if (run && run.arm === arm && run.round === number) run.last = last;
+    if (run && run.arm === arm && run.round === number && run.last === first - 1) run.last = last;
     else runs.push({ first, last, arm, round: number, pale: run?.arm === arm && !run.pale }); // so that both can be seen
   }
   const told = pieces.filter((piece) => piece.mean !== null);
@@ -142,7 +144,8 @@ function described({ pieces, several, write, nameOf }, at) {
   const slots = (plays) => (several ? counted(plays, "slot") : "");
   const arms = played.slice(0, MOST_LINES).map(([arm, plays]) => ({ arm, label: nameOf(arm), value: slots(plays) }));
   if (played.length > MOST_LINES) arms.push({ label: `and ${counted(played.length - MOST_LINES, "more arm")}`, value: "" });
-  const title = `${first === last ? "Slot" : "Slots"} ${span(first, last)}, round ${count(number)}`;
+  const within = number === null ? "skipped" : `round ${count(number)}`;
+  const title = `${first === last ? "Slot" : "Slots"} ${span(first, last)}, ${within}`;
   if (mean === null) return { title, lines: [{ label: "nothing told", value: "" }, ...arms] };
   const totals = several ? [["mean", mean], ["least", least], ["most", most]] : [["total", mean]];
   return { title, lines: [...totals.map(([label, value]) => ({ label, value: write(value) })), ...arms] };
