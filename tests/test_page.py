@@ -14,7 +14,7 @@ from playing import LATE, played, under
 from playwright import sync_api
 from services import Process, in_thread
 
-from aftereffect import open_storage
+from aftereffect import Experiment, open_storage
 from aftereffect.service.app import PAGE
 from aftereffect.service.tokens import create_token
 
@@ -173,6 +173,25 @@ def test_says_what_runs_now(gallery, visit, name, sentence, waits):
     page = visit(f"{gallery}#{name}")
     expect(page.locator(".now")).to_contain_text(sentence)
     expect(part(page, "waits")).to_contain_text(waits)
+
+
+def test_warns_and_shows_gaps(storage, serve, visit):
+    """A policy whose rounds are too short for its feed, and an outage."""
+    experiment = Experiment.create("late", arms=["A", "B"], policy="ucb1", reward_range=(0, 10), storage=storage)
+    for slot in range(100):
+        experiment.ask(slot)
+        if slot >= 24:
+            experiment.tell(slot - 24, slot % 7)
+    experiment.skip(100, 139)
+    experiment.ask(140)
+    page = visit(f"{serve()}#late")
+    drawn(page)
+    expect(part(page, "notes").locator("li")).to_have_text(re.compile("^Totals come 24 slots late, and .* for this feed[.]$"))
+    expect(fact(page, "totals come")).to_have_text("24 slots late")
+    expect(fact(page, "totals learned")).to_have_text(re.compile(r"^\d+, \d+ wait for a round$"))
+    table = part(page, "totals-table")
+    table.locator("summary").click()
+    expect(table.locator("tbody tr").nth(5)).to_contain_text("none")
 
 
 def test_says_how_long_effects_linger(gallery, visit):

@@ -146,3 +146,26 @@ def test_the_picture_is_that_of_the_history(database):
         _, _, pieces = Timeline(experiment).summary(10**6)
     shown = [(experiment.settings.arms[piece.arm], piece.round, piece.mean) for piece in pieces]
     assert shown == with_history(path)
+
+
+def test_a_timeline_shows_what_was_played_and_gaps():
+    experiment = ae.Experiment.create("gap", arms=["A", "B"], policy="ars-ucb", reward_range=(0, 10), storage="memory://")
+    for slot in (0, 1):
+        experiment.ask(slot)
+    experiment.tell(0, 5, arm="B")
+    experiment.skip(2, 4)
+    experiment.tell(3, 7, arm="A")
+    experiment.ask(5)
+    timeline = Timeline(experiment)
+    slots, width, pieces = timeline.summary(100)
+    assert (slots, width) == (6, 1)
+    assert [(piece.arm, piece.round, piece.mean) for piece in pieces] == [
+        (1, 0, 5.0),
+        (0, 0, None),
+        (None, None, None),
+        (0, None, 7.0),
+        (None, None, None),
+        (0, 1, None),  # of the first round nothing is known, so that it is planned again
+    ]
+    assert pieces[-1].plays == [3, 1]
+    assert timeline.beginning(10)[0].tolist() == [1, 0, -1, 0, -1, 0]
