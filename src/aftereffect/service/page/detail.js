@@ -96,7 +96,7 @@ export class Detail {
     }
     say(part(this.root, "waits"), waits(status));
     const notes = keep(part(this.root, "notes"), status.notes.length, () => make("li"));
-    notes.forEach((item, at) => say(item, `${status.notes[at][0].toUpperCase()}${status.notes[at].slice(1)}.`));
+    status.notes.forEach((note, at) => say(notes[at], `${note[0].toUpperCase()}${note.slice(1)}.`));
   }
 
   #showFacts(status) {
