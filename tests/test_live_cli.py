@@ -192,7 +192,7 @@ def test_an_outage_and_an_arm_that_was_played_by_hand(run, refused):
     assert refused("ask", "banner", "--slot", 6) == (
         "slot 6 cannot be decided yet: the next one is 1; skip slots 1 to 5 if nothing was played there"
     )
-    assert "6 slots decided" in run("skip", "banner", 1, 5)
+    assert "1 slot decided (5 skipped), 1 told, 0 learned, 1 waiting" in run("skip", "banner", 1, 5)
     assert run("ask", "banner", "--slot", 6) == "slot 6: play A (round 1, planned up to slot 6)\n"
     assert refused("ask", "banner", "--slot", 3) == "slot 3 was skipped: nothing was decided for it, and now it is past"
     assert refused("tell", "banner", 3, 7) == "slot 3 was skipped: say which arm was played in it"

@@ -188,6 +188,7 @@ def test_warns_and_shows_gaps(storage, serve, visit):
     drawn(page)
     expect(part(page, "notes").locator("li")).to_have_text(re.compile("^Totals come 24 slots late, and .* for this feed[.]$"))
     expect(fact(page, "totals come")).to_have_text("24 slots late")
+    expect(fact(page, "slots decided")).to_have_text("101, 40 skipped")
     expect(fact(page, "totals learned")).to_have_text(re.compile(r"^\d+, \d+ wait for a round$"))
     table = part(page, "totals-table")
     table.locator("summary").click()

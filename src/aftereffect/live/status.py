@@ -40,7 +40,8 @@ class Next(NamedTuple):
 class Status(NamedTuple):
     """An experiment at one moment; `next` is None when it is closed or all its slots are decided.
 
-    Of the slots so far, `told` have a total or are among those that are `missing`, and `untold` were played and have neither.
+    Of the `slots` so far `skipped` were not decided, `told` have a total or are `missing`, and `untold` were played and have
+    neither.
     Of the totals, the policy has `learned` so many; `waiting` ones wait for the end of their round, or for the next round of
     their arm. `late` is how many slots late the latest totals came, all but the latest tenth of them, and `last_told_at` when
     the last came. `awaited` are the first planned slots of the open round that were played and not told. `notes` are warnings.
@@ -52,6 +53,7 @@ class Status(NamedTuple):
     horizon: int | None
     closed: bool
     slots: int
+    skipped: int
     told: int
     missing: int
     untold: int
@@ -87,8 +89,10 @@ class Status(NamedTuple):
         """How far it is, in a sentence: what was told, and what came of it."""
         missing = f" ({self.missing:,} missing)" if self.missing else ""
         late = f", {self.late:,} {'slots' if self.late > 1 else 'slot'} late" if self.late else ""
+        decided = self.slots - self.skipped
+        skipped = f" ({self.skipped:,} skipped)" if self.skipped else ""
         parts = [
-            f"{self.slots:,} {'slot' if self.slots == 1 else 'slots'} decided",
+            f"{decided:,} {'slot' if decided == 1 else 'slots'} decided{skipped}",
             f"{self.told:,} told{missing}{late}",
             f"{self.learned:,} learned",
         ]
@@ -123,6 +127,7 @@ def status_of(ledger: Ledger) -> Status:
     settings, tally = ahead.settings, ahead.tally
     low, high = settings.reward_range
     radii = settings.policy.radii(ahead.state, ahead.params, ahead.next_slot)
+    decided = int(tally.slots.sum())
     arms = []
     for number, arm in enumerate(settings.arms):
         told = tally.told[number]
@@ -131,7 +136,7 @@ def status_of(ledger: Ledger) -> Status:
             ArmStatus(
                 arm,
                 int(tally.slots[number]),
-                float(tally.slots[number]) / ahead.next_slot if ahead.next_slot else None,
+                float(tally.slots[number] / decided) if decided else None,
                 int(tally.rounds[number]),
                 float(tally.collected[number] / told) if told else None,
                 radius if math.isfinite(radius) else None,
@@ -144,6 +149,7 @@ def status_of(ledger: Ledger) -> Status:
         settings.horizon,
         ahead.closed,
         ahead.next_slot,
+        ahead.next_slot - decided,
         ahead.told,
         ahead.missing,
         untold=ahead.untold,

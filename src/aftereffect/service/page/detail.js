@@ -100,10 +100,11 @@ export class Detail {
   }
 
   #showFacts(status) {
+    const decided = status.slots - status.skipped;
     const told = status.missing ? `${count(status.told)}, ${count(status.missing)} of them missing` : count(status.told);
     const learned = status.waiting ? `${count(status.learned)}, ${count(status.waiting)} wait for a round` : count(status.learned);
     const facts = [
-      ["slots decided", count(status.slots)],
+      ["slots decided", status.skipped ? `${count(decided)}, ${count(status.skipped)} skipped` : count(decided)],
       ["totals told", told],
       ["totals learned", learned],
       ["totals come", status.late === null ? "not yet" : status.late ? `${counted(status.late, "slot")} late` : "at once"],
