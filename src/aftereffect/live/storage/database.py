@@ -232,7 +232,7 @@ class DatabaseStorage(Storage):
                         self._prepare(connection)
                 self._prepared = True
             with self.single.connect() as connection:
-                return run(connection, query, given or {}).fetchall()
+                return fetch(connection, query, given or {})
 
     def _prepare(self, connection: sa.Connection) -> None:
         if not self._prepared:
@@ -313,7 +313,7 @@ class DatabaseLog(Log):
         return cast(Sequence[tuple[int, str, bytes]], self._rows(_ALL_KEYED, first=first))
 
     def _rows(self, query: sa.Executable, **given: object) -> Sequence[Sequence[Any]]:
-        return run(self._connection, query, {"of": self._experiment, **given}).fetchall()
+        return fetch(self._connection, query, {"of": self._experiment, **given})
 
 
 def execute(cursor: DBAPICursor, text: str, given: dict[str, Any]) -> None:
@@ -327,6 +327,29 @@ def run(connection: sa.Connection, statement: sa.Executable, given: Mapping[str,
     text, fixed = _written(statement, connection.dialect)
     execute(cursor, text, {**given, **fixed})
     return cursor
+
+
+def fetch(connection: sa.Connection, query: sa.Executable, given: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
+    """All rows that a query finds.
+
+    A text that is no text any more is told with marks for the bytes that cannot be read: its hash will not fit, but the rows
+    beside it can be read, and a damaged experiment can be exported.
+    """
+    try:
+        return run(connection, query, given).fetchall()
+    except Exception as error:
+        driver: Any = connection.connection.driver_connection
+        if "decode" not in str(error) or not hasattr(driver, "text_factory"):
+            raise
+        driver.text_factory = _marked
+        try:
+            return run(connection, query, given).fetchall()
+        finally:
+            driver.text_factory = str
+
+
+def _marked(text: bytes) -> str:
+    return text.decode("utf-8", "surrogateescape")
 
 
 #: By statement and kind of database; each storage has a dialect of its own, and all of a kind write alike.
