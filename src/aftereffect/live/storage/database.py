@@ -1,6 +1,7 @@
 """Experiments in a database, through SQLAlchemy Core: what SQLite and PostgreSQL share."""
 
 import os
+import threading
 import weakref
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -76,7 +77,8 @@ class DatabaseStorage(Storage):
         self._driver: Any = self.engine.dialect.dbapi
         self._prepared = False
         self._keys = KnownKeys()
-        _storages.add(self)
+        with _registering:
+            _storages.add(self)
 
     @abstractmethod
     def _engine(self, url: sa.URL) -> sa.Engine:
@@ -392,24 +394,27 @@ def _sealed(connection: sa.Connection, row: Sequence[Any]) -> TokenRecord:
     return record
 
 
-#: Those that are in use in this process.
+#: Those that are in use in this process; nobody is added to them while it forks.
 _storages: "weakref.WeakSet[DatabaseStorage]" = weakref.WeakSet()
+_registering = threading.Lock()
 #: Pools of the process that this one was forked from: kept, since connections would be closed with them.
 _left_alone: list[sa.pool.Pool] = []
 
 
 def _before_fork() -> None:
+    _registering.acquire()
     for storage in list(_storages):
         storage.prepare_fork()
 
 
 def _after_fork_in_child() -> None:
+    _registering.release()
     for storage in list(_storages):
         storage.start_in_child()
 
 
 if hasattr(os, "register_at_fork"):  # not on every system
-    os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)
+    os.register_at_fork(before=_before_fork, after_in_parent=_registering.release, after_in_child=_after_fork_in_child)
 
 
 @contextmanager
