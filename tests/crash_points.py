@@ -10,8 +10,8 @@ import sys
 import sqlalchemy as sa
 
 import aftereffect as ae
-from aftereffect.live.storage import database
-from aftereffect.live.storage.database import execute
+from aftereffect.live.storage import statements
+from aftereffect.live.storage.statements import execute
 
 SETTINGS = {"arms": ["A", "B"], "policy": "ars-ucb", "reward_range": (0, 10), "seed": 1}
 #: What SQLAlchemy tells of; a connection is checked in after the commit.
@@ -43,7 +43,7 @@ def kill_at(engine, point):
 
     for moment in MOMENTS:
         sa.event.listen(engine, moment, passed)
-    database.execute = between
+    statements.execute = between
 
 
 def child(url, name, operation, point):

@@ -98,6 +98,8 @@ def test_a_full_disk_keeps_the_experiment(whole, tmp_path, monkeypatch):
         "UPDATE aftereffect_events SET value = 4.5 WHERE seq = 6",
         "UPDATE aftereffect_events SET kind = x'00', at = x'ff', hash = 'text', seq = -7 WHERE seq = 6",
         "DELETE FROM aftereffect_events WHERE seq < 10",
+        "UPDATE aftereffect_experiments SET settings = CAST(x'7bff' AS TEXT), created_at = CAST(x'ff' AS TEXT)",
+        "UPDATE aftereffect_events SET at = CAST(x'61ff62' AS TEXT), version = CAST(x'80' AS TEXT) WHERE seq IN (5, 7)",
         "UPDATE aftereffect_events SET kind = 'of a later version' WHERE seq = 9",
     ],
 )
@@ -226,6 +228,9 @@ def test_an_empty_list(run, tmp_path):
         "UPDATE aftereffect_experiments SET snapshot = '{}' WHERE id = 1",
         "UPDATE aftereffect_events SET kind = x'00' WHERE seq = 60",
         "UPDATE aftereffect_experiments SET name = x'62616e6e6572' WHERE id = 1",
+        "UPDATE aftereffect_experiments SET name = CAST(x'62616e6e6572ff' AS TEXT) WHERE id = 1",
+        "UPDATE aftereffect_experiments SET settings = CAST(x'7bff' AS TEXT) WHERE id = 1",
+        "UPDATE aftereffect_events SET at = CAST(x'61ff62' AS TEXT) WHERE seq = 60",
     ],
 )
 def test_a_damaged_one_does_not_hide_the_others(run, tmp_path, statement):
@@ -240,9 +245,10 @@ def test_a_damaged_one_does_not_hide_the_others(run, tmp_path, statement):
     assert "is damaged: " in run("experiments")[1].splitlines()[-1]
 
 
-def test_a_name_that_is_no_text_any_more(run, tmp_path):
+@pytest.mark.parametrize("name", ["x'62616e6e6572'", "CAST(x'62616e6e6572ff' AS TEXT)"])
+def test_a_name_that_is_no_text_any_more(run, tmp_path, name):
     with sqlite3.connect(tmp_path / "live.db") as connection:
-        connection.execute("UPDATE aftereffect_experiments SET name = x'62616e6e6572' WHERE id = 1")
+        connection.execute(f"UPDATE aftereffect_experiments SET name = {name} WHERE id = 1")
     connection.close()
     for arguments in (("status", "banner"), ("ask", "banner")):
         status, _, err = run(*arguments)

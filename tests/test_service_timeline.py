@@ -95,6 +95,44 @@ def test_a_flipped_bit_never_changes_a_token(database, tmp_path):
     assert found["in several lines"] == 0
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "scope = 'admin'",
+        "scope = x'00ff'",
+        "label = CAST(x'61ff' AS TEXT)",
+        "label = label || 'x'",
+        "created_at = 'yesterday'",
+        "revoked_at = x'ff'",
+        "revoked_at = 'never'",
+        "digest = 'text'",
+        "seal = NULL",
+        "seal = zeroblob(32)",
+        "id = 7",
+    ],
+)
+def test_a_changed_token_is_told_and_can_be_revoked(database, change):
+    path, made = database
+    with sqlite3.connect(path) as connection:
+        assert connection.execute(f"UPDATE aftereffect_tokens SET {change} WHERE id = 1").rowcount == 1
+    connection.close()
+    number = 7 if change == "id = 7" else 1
+    with ae.open_storage(url(path)) as storage:
+        said = f"token {number} is not what was recorded and opens nothing: revoke it and make another"
+        with pytest.raises(ae.CorruptionError, match=said):
+            storage.tokens()
+        assert storage.examine() == [said]
+        assert ae.Experiment.open("banner", storage=storage).verify().problems == (said,)
+        if change != "digest = 'text'":  # that one is not found at all
+            with pytest.raises(ae.CorruptionError, match=said):
+                scope_of(made[0], storage)
+        assert scope_of(made[1], storage) == "admin"
+        assert storage.revoke_token(number, "today").revoked_at is not None
+        assert storage.examine() == []
+        assert len(storage.tokens()) == 2
+        assert scope_of(made[0], storage) is None
+
+
 def test_the_last_event_is_proved_too(database):
     path, _ = database
     with sqlite3.connect(path) as connection:

@@ -15,6 +15,7 @@ from aftereffect.errors import ParameterError
 from aftereffect.live import DEFAULT_STORAGE, Experiment, Storage, open_storage
 from aftereffect.live.deletion import LOG_SUFFIXES, check_new, delete_experiment, find_record
 from aftereffect.live.storage import Record
+from aftereffect.live.storage.base import is_text
 from aftereffect.outputs import writable
 
 
@@ -85,12 +86,12 @@ def _confirm(name: str, place: Storage, export: Path) -> None:
 
 
 def _listed(place: Storage, record: Record) -> Listed:
-    name = record.name if isinstance(record.name, str) else repr(record.name)
+    name = record.name if is_text(record.name) else ascii(record.name)
     last = None
     try:
         with place.reading(record.id) as view:
             event = view.last_event()
-        last = None if event is None else str(event.at)
+        last = event.at if event is not None and is_text(event.at) else None
         status = Experiment(place, record).status()
     except Exception as error:  # whatever is wrong with one of them, the others are listed
         return Listed(name, None, None, None, None, "damaged", last, " ".join(str(error).split()))

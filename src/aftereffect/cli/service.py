@@ -73,7 +73,7 @@ def create(*, scope: Scope, label: str = "", storage: StorageUrl = DEFAULT_STORA
     Parameters
     ----------
     scope
-        read: look. write: also ask and tell. admin: also begin and end experiments.
+        read: look. write: also ask and tell. admin: also begin, end and delete experiments.
     label
         For whom it is.
     """

@@ -20,6 +20,14 @@ class Record(NamedTuple):
     digest: bytes
 
 
+def is_text(kept: object) -> bool:
+    """Whether a cell still holds a text: a flipped bit can turn it into bytes, or into what is no UTF-8."""
+    try:
+        return isinstance(kept, str) and bool(kept.encode())
+    except UnicodeEncodeError:
+        return False
+
+
 class TokenRecord(NamedTuple):
     """A token of the service: what it opens, and a digest by which it is known again; the token itself is not kept."""
 
@@ -119,7 +127,7 @@ class Storage(ABC):
         """The names of all experiments, in the order of their creation."""
         records = self.records()
         for record in records:
-            if not isinstance(record.name, str):  # a flipped bit can turn text into bytes
+            if not is_text(record.name):
                 raise CorruptionError(f"{self.url}: the name of experiment {record.id} is damaged: restore a backup")
         return [record.name for record in records]
 

@@ -1,22 +1,21 @@
 """Experiments in a database, through SQLAlchemy Core: what SQLite and PostgreSQL share."""
 
-import os
-import weakref
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, cast
 
 import sqlalchemy as sa
-from sqlalchemy.engine.interfaces import DBAPICursor
 
 from aftereffect.errors import CorruptionError, NotFoundError, StorageError
 from aftereffect.live.events import Event
 from aftereffect.live.snapshot import Snapshot
 from aftereffect.live.storage.base import Log, Record, Storage, TokenRecord
+from aftereffect.live.storage.forks import keep_in_parent, register
 from aftereffect.live.storage.keys import KnownKeys
 from aftereffect.live.storage.schema import VERSION, check_version, events, experiments, prepare, removed, tokens, version_of
-from aftereffect.live.storage.seals import is_sealed, seal
+from aftereffect.live.storage.seals import damage_of, mended, proved, seal
+from aftereffect.live.storage.statements import fetch, run
 
 #: The columns of an event, in the order of its fields.
 _FIELDS = [events.c[name] for name in Event._fields]
@@ -28,6 +27,7 @@ _LAST_IDS = (sa.select(sa.func.max(experiments.c.id)), sa.select(sa.func.max(rem
 _PRESENT = sa.select(experiments.c.id).where(experiments.c.id == sa.bindparam("of"))
 _TOKENS = sa.select(*(tokens.c[name] for name in TokenRecord._fields), tokens.c.seal).order_by(tokens.c.id)
 _TOKEN = _TOKENS.where(tokens.c.digest == sa.bindparam("digest"))
+_TOKEN_BY_ID = _TOKENS.where(tokens.c.id == sa.bindparam("token"))
 _ANY_TOKEN = sa.select(tokens.c.id).limit(1)
 _SNAPSHOT = sa.select(experiments.c.snapshot, experiments.c.snapshot_digest).where(experiments.c.id == sa.bindparam("of"))
 _EVENTS = (
@@ -62,6 +62,7 @@ _REMOVALS = (
     events.delete().where(events.c.experiment == sa.bindparam("of")),
     experiments.delete().where(experiments.c.id == sa.bindparam("of")),
 )
+_NOTE_REMOVAL = removed.insert()
 
 
 class DatabaseStorage(Storage):
@@ -76,7 +77,7 @@ class DatabaseStorage(Storage):
         self._driver: Any = self.engine.dialect.dbapi
         self._prepared = False
         self._keys = KnownKeys()
-        _storages.add(self)
+        register(self)
 
     @abstractmethod
     def _engine(self, url: sa.URL) -> sa.Engine:
@@ -125,7 +126,7 @@ class DatabaseStorage(Storage):
 
         Those of the other process are neither used nor closed here, either of which would disturb it.
         """
-        _left_alone.append(self.engine.pool)
+        keep_in_parent(self.engine.pool)
         self.engine.dispose(close=False)
         self._keys = KnownKeys()
 
@@ -152,11 +153,11 @@ class DatabaseStorage(Storage):
             return _sealed(connection, connection.execute(_TOKEN, {"digest": digest}).one())
 
     def tokens(self) -> list[TokenRecord]:
-        return [_proved(row) for row in self._rows(_TOKENS)]
+        return [proved(row) for row in self._rows(_TOKENS)]
 
     def token(self, digest: bytes) -> TokenRecord | None:
         found = self._rows(_TOKEN, {"digest": digest})
-        return _proved(found[0]) if found else None
+        return proved(found[0]) if found else None
 
     def has_tokens(self) -> bool:
         return bool(self._rows(_ANY_TOKEN))
@@ -165,9 +166,9 @@ class DatabaseStorage(Storage):
         with self._changing() as connection:
             still = (tokens.c.id == token) & tokens.c.revoked_at.is_(None)
             connection.execute(tokens.update().where(still).values(revoked_at=revoked_at))
-            found = connection.execute(_TOKENS.where(tokens.c.id == token)).one_or_none()
+            found = fetch(connection, _TOKEN_BY_ID, {"token": token})
             # A damaged one, too: revoked, it opens nothing, whatever it says.
-            return None if found is None else _sealed(connection, found)
+            return _sealed(connection, found[0]) if found else None
 
     @contextmanager
     def reading(self, experiment: int) -> Iterator[Log]:
@@ -185,7 +186,7 @@ class DatabaseStorage(Storage):
             yield DatabaseLog(connection, experiment, self._keys)
 
     def examine(self) -> list[str]:
-        return [str(_damaged(row[0])) for row in self._rows(_TOKENS) if not is_sealed(row[-1], *row[:-1])]
+        return [str(damage) for damage in map(damage_of, self._rows(_TOKENS)) if damage]
 
     def close(self) -> None:
         self.engine.dispose()
@@ -232,7 +233,7 @@ class DatabaseStorage(Storage):
                         self._prepare(connection)
                 self._prepared = True
             with self.single.connect() as connection:
-                return run(connection, query, given or {}).fetchall()
+                return fetch(connection, query, given or {})
 
     def _prepare(self, connection: sa.Connection) -> None:
         if not self._prepared:
@@ -307,86 +308,21 @@ class DatabaseLog(Log):
     def remove(self, removed_at: str) -> None:
         for statement in _REMOVALS:
             run(self._connection, statement, {"of": self._experiment})
-        run(self._connection, removed.insert(), {"experiment": self._experiment, "removed_at": removed_at})
+        run(self._connection, _NOTE_REMOVAL, {"experiment": self._experiment, "removed_at": removed_at})
 
     def _all_keyed(self, first: int) -> Sequence[tuple[int, str, bytes]]:
         return cast(Sequence[tuple[int, str, bytes]], self._rows(_ALL_KEYED, first=first))
 
     def _rows(self, query: sa.Executable, **given: object) -> Sequence[Sequence[Any]]:
-        return run(self._connection, query, {"of": self._experiment, **given}).fetchall()
-
-
-def execute(cursor: DBAPICursor, text: str, given: dict[str, Any]) -> None:
-    """Everything that is read from an experiment or added to it goes through here."""
-    cursor.execute(text, given)
-
-
-def run(connection: sa.Connection, statement: sa.Executable, given: Mapping[str, Any]) -> DBAPICursor:
-    """Execute one statement; the cursor has what it finds."""
-    cursor = connection.connection.cursor()
-    text, fixed = _written(statement, connection.dialect)
-    execute(cursor, text, {**given, **fixed})
-    return cursor
-
-
-#: By statement and kind of database; each storage has a dialect of its own, and all of a kind write alike.
-_texts: dict[tuple[sa.Executable, str], tuple[str, dict[str, object]]] = {}
-
-
-def _written(statement: sa.Executable, dialect: sa.Dialect) -> tuple[str, dict[str, object]]:
-    """A statement as a database takes it, and those of its parameters that are always the same."""
-    known = _texts.get((statement, dialect.name))
-    if known is None:
-        compiled = cast(sa.ClauseElement, statement).compile(dialect=dialect)
-        fixed = {name: value for name, value in compiled.params.items() if value is not None}
-        known = _texts[statement, dialect.name] = str(compiled), fixed
-    return known
-
-
-def _proved(row: Sequence[Any]) -> TokenRecord:
-    """A token, if it is as it was recorded."""
-    if not is_sealed(row[-1], *row[:-1]):
-        raise _damaged(row[0])
-    return TokenRecord(*row[:-1])
-
-
-def _damaged(token: object) -> CorruptionError:
-    return CorruptionError(f"token {token} is not what was recorded and opens nothing: revoke it and make another")
+        return fetch(self._connection, query, {"of": self._experiment, **given})
 
 
 def _sealed(connection: sa.Connection, row: Sequence[Any]) -> TokenRecord:
-    """A token as it stands in the table, after giving it a seal; what a flipped bit gave another type is written anew."""
-    given = TokenRecord(*row[:-1])
-    record = given._replace(
-        label=str(given.label),
-        scope=str(given.scope),
-        digest=given.digest if isinstance(given.digest, bytes) else str(given.digest).encode(),
-        created_at=str(given.created_at),
-        revoked_at=given.revoked_at and str(given.revoked_at),
-    )
+    """A token as it stands in the table, after giving it a seal."""
+    record = mended(row)
     values = {**record._asdict(), "seal": seal(*record)}
     connection.execute(tokens.update().where(tokens.c.id == record.id).values(values))
     return record
-
-
-#: Those that are in use in this process.
-_storages: "weakref.WeakSet[DatabaseStorage]" = weakref.WeakSet()
-#: Pools of the process that this one was forked from: kept, since connections would be closed with them.
-_left_alone: list[sa.pool.Pool] = []
-
-
-def _before_fork() -> None:
-    for storage in list(_storages):
-        storage.prepare_fork()
-
-
-def _after_fork_in_child() -> None:
-    for storage in list(_storages):
-        storage.start_in_child()
-
-
-if hasattr(os, "register_at_fork"):  # not on every system
-    os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)
 
 
 @contextmanager

@@ -3,8 +3,9 @@
 import sqlalchemy as sa
 
 from aftereffect.errors import CorruptionError, StorageError
-from aftereffect.live.storage.database import DatabaseStorage, run
+from aftereffect.live.storage.database import DatabaseStorage
 from aftereffect.live.storage.schema import experiments
+from aftereffect.live.storage.statements import run
 
 #: Any number that nobody else uses: whoever makes tables or experiments holds this lock.
 _SETUP_LOCK = 0x_AF7E_EFFE_C7
