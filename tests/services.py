@@ -40,7 +40,7 @@ class Process:
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         self.lines = []
         first = self.process.stderr.readline()
-        found = re.search(r"http://\S+", first)
+        found = re.search(r"http://[^\s\"]+", first)
         if found is None:
             raise RuntimeError(first + self.process.stderr.read())
         self.address = found[0].rstrip("/")

@@ -26,7 +26,7 @@ from services import EXPERIMENT, Lines, Process, call, in_thread, log_of, wait_u
 import aftereffect as ae
 from aftereffect.cli import main
 from aftereffect.lag.estimate import MOST_ARMS
-from aftereffect.service import guard, lingering
+from aftereffect.service import guard, lingering, logs
 from aftereffect.service.run import server_for
 from aftereffect.service.tokens import create_token, revoke_token
 
@@ -98,7 +98,7 @@ def test_from_create_to_close(service):
         ("PUT", f"{BANNER}/slots/0/outcome", {"value": "37"}, 422, {}),
         ("PUT", f"{BANNER}/slots/0/outcome", {}, 422, {}),
         ("PUT", f"{BANNER}/slots/5/outcome", {"value": 1}, 409, {"recorded": {"next": 1}}),
-        ("GET", "/v1/experiments/nothing", None, 404, {"message": "there is no experiment 'nothing' in "}),
+        ("GET", "/v1/experiments/nothing", None, 404, {"message": "there is no experiment 'nothing': "}),
         ("GET", "/v2/experiments", None, 404, {"message": "Not Found"}),
         ("DELETE", BANNER, None, 405, {"message": "Method Not Allowed"}),
         ("GET", f"{BANNER}/slots?limit=0", None, 422, {"field": "limit"}),
@@ -138,7 +138,7 @@ def test_how_long_effects_linger(service, storage):
     crowd = call(service, "GET", "/v1/experiments/crowd/lag")[1]
     assert (crowd["known"], crowd["reason"].partition(",")[0]) == (False, f"{MOST_ARMS + 1} arms are too many")
     status, answer, _ = call(service, "GET", "/v1/experiments/nothing/lag")
-    assert (status, answer["message"].startswith("there is no experiment 'nothing' in ")) == (404, True)
+    assert (status, answer["message"].startswith("there is no experiment 'nothing': ")) == (404, True)
 
 
 def test_an_estimate_is_made_once_and_anew_only_when_it_is_worth_it(service, storage, monkeypatch):
@@ -282,7 +282,7 @@ def test_a_token_that_is_revoked_is_so_at_once(storage, tokens):
 
 
 def test_tokens_are_kept_as_digests_and_in_no_log(storage, tokens, tmp_path):
-    notes = Lines(guard.JsonLines())
+    notes = Lines(logs.JsonLines())
     logger = logging.getLogger("aftereffect.service")
     logger.addHandler(notes)
     logger.setLevel(logging.INFO)

@@ -1,48 +1,46 @@
-"""The experiments that a service has open."""
+"""The experiments that a service has open, and the threads and the process that work on them."""
 
-import threading
-from collections import OrderedDict
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any
 
 from aftereffect.live import Experiment, Storage
-from aftereffect.service.lingering import Lingering
+from aftereffect.service.kept import Kept, opened
 from aftereffect.service.metrics import Metrics
-from aftereffect.service.timeline import Timeline
-
-T = TypeVar("T")
-
-#: Experiments that are kept open; others are opened again from their snapshot.
-_MOST = 256
-
-
-class Kept(Generic[T]):
-    """Things by name, the latest few, each made once."""
-
-    def __init__(self, make: Callable[[str], T]) -> None:
-        self._make = make
-        self._lock = threading.Lock()
-        self._things: OrderedDict[str, T] = OrderedDict()
-
-    def __getitem__(self, name: str) -> T:
-        with self._lock:
-            if name in self._things:
-                self._things.move_to_end(name)
-                return self._things[name]
-        made = self._make(name)  # may take a while, and others need not wait for it
-        with self._lock:
-            thing = self._things.setdefault(name, made)
-            while len(self._things) > _MOST:
-                self._things.popitem(last=False)
-            return thing
+from aftereffect.service.pools import LIMITS, Pool
+from aftereffect.service.scans import Scans
+from aftereffect.service.worker import Worker
 
 
 class Desk:
-    """Experiments to write to and, apart from them, to read from: no reader holds a lock that a writer waits for."""
+    """Experiments to write to and, apart from them, to read from: no reader holds a lock that a writer waits for.
 
-    def __init__(self, storage: Storage, metrics: Metrics) -> None:
+    Parameters
+    ----------
+    storage
+        Where they are kept.
+    metrics
+        What is counted.
+    url
+        Where another process finds the storage; None for a storage that only this process has.
+    """
+
+    def __init__(self, storage: Storage, metrics: Metrics, url: str | None) -> None:
         self.storage, self.metrics = storage, metrics
-        self.writers = Kept(lambda name: Experiment.open(name, storage=storage))
-        self.readers = Kept(lambda name: Experiment.open(name, storage=storage))
-        self.timelines = Kept(lambda name: Timeline(Experiment.open(name, storage=storage)))
-        self.lags = Kept(lambda name: Lingering(self.timelines[name]))
+        self.writers: Kept[Experiment] = Kept(lambda name: opened(name, storage))
+        self.readers: Kept[Experiment] = Kept(lambda name: opened(name, storage))
+        self.pools = {kind: Pool(kind) for kind in LIMITS}
+        self._scans: Worker | Scans = Scans(storage) if url is None else Worker(url)
+
+    async def scan(self, kind: str, operation: str, *given: Any, about: str = "") -> Any:
+        """What an operation of `Scans` answers, done apart from those who write."""
+        return await self.pools[kind].run(lambda: self._scans.call(operation, *given), about)
+
+    def forget(self, name: str) -> None:
+        """Open an experiment anew when it is needed again: it was deleted, and another may get its name."""
+        for kept in (self.writers, self.readers):
+            kept.forget(name)
+        self._scans.call("forget", name)
+
+    def close(self) -> None:
+        """End the process, and let go of the storage."""
+        self._scans.close()
+        self.storage.close()

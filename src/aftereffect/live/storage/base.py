@@ -127,8 +127,20 @@ class Storage(ABC):
         """All tokens, also those that were revoked, in the order of their creation."""
 
     @abstractmethod
+    def token(self, digest: bytes) -> TokenRecord | None:
+        """The token that has this digest, also one that was revoked."""
+
+    @abstractmethod
+    def has_tokens(self) -> bool:
+        """Whether a token was ever made."""
+
+    @abstractmethod
     def revoke_token(self, token: int, revoked_at: str) -> TokenRecord | None:
         """Note when a token was revoked, unless it was before; None if there is no such token."""
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Make sure that it can be read and written: tables are made where there are none, nothing else is changed."""
 
     @abstractmethod
     def examine(self) -> list[str]:

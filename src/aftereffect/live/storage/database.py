@@ -22,6 +22,8 @@ _before = events.alias()
 _RECORDS = sa.select(*(experiments.c[name] for name in Record._fields)).order_by(experiments.c.id)
 _RECORD = _RECORDS.where(experiments.c.name == sa.bindparam("name"))
 _TOKENS = sa.select(*(tokens.c[name] for name in TokenRecord._fields)).order_by(tokens.c.id)
+_TOKEN = _TOKENS.where(tokens.c.digest == sa.bindparam("digest"))
+_FIRST_TOKEN = sa.select(tokens.c.id).limit(1)
 _SNAPSHOT = sa.select(experiments.c.snapshot, experiments.c.snapshot_digest).where(experiments.c.id == sa.bindparam("of"))
 _EVENTS = (
     sa.select(*_FIELDS)
@@ -114,6 +116,13 @@ class DatabaseStorage(Storage):
     def tokens(self) -> list[TokenRecord]:
         return [TokenRecord(*row) for row in self._rows(_TOKENS)]
 
+    def token(self, digest: bytes) -> TokenRecord | None:
+        found = self._rows(_TOKEN, {"digest": digest})
+        return TokenRecord(*found[0]) if found else None
+
+    def has_tokens(self) -> bool:
+        return bool(self._rows(_FIRST_TOKEN))
+
     def revoke_token(self, token: int, revoked_at: str) -> TokenRecord | None:
         with self._changing() as connection:
             still = (tokens.c.id == token) & tokens.c.revoked_at.is_(None)
@@ -132,6 +141,10 @@ class DatabaseStorage(Storage):
         with self._told(), self._alone(), self.engine.connect() as connection, _writing(connection):
             self._lock(connection, experiment)
             yield DatabaseLog(connection, experiment)
+
+    def prepare(self) -> None:
+        with self._changing():
+            pass
 
     def examine(self) -> list[str]:
         return []

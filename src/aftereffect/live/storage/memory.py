@@ -80,6 +80,12 @@ class MemoryStorage(Storage):
         with self._lock:
             return list(self._tokens)
 
+    def token(self, digest: bytes) -> TokenRecord | None:
+        return next((token for token in self.tokens() if token.digest == digest), None)
+
+    def has_tokens(self) -> bool:
+        return bool(self._tokens)
+
     def revoke_token(self, token: int, revoked_at: str) -> TokenRecord | None:
         with self._lock:
             if not 1 <= token <= len(self._tokens):
@@ -87,6 +93,9 @@ class MemoryStorage(Storage):
             known = self._tokens[token - 1]
             self._tokens[token - 1] = known if known.revoked_at else known._replace(revoked_at=revoked_at)
             return self._tokens[token - 1]
+
+    def prepare(self) -> None:
+        """Nothing to make."""
 
     def examine(self) -> list[str]:
         return []
