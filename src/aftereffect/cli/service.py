@@ -56,7 +56,7 @@ def demo(*, port: Number = 0, folder: Path | None = None, speed: Number = 20) ->
     port
         The port; any that is free by default.
     folder
-        Where the experiments are kept; a temporary one by default, removed at the end.
+        Where the experiments are kept, made if it is not there; a temporary one by default, removed at the end.
     speed
         Slots per second, in each experiment.
     """

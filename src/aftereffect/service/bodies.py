@@ -24,7 +24,7 @@ _POLICY = rf"^({'|'.join(map(name_of, registered(Policy)))})(\(.*\))?$"
 
 def plain_digits(given: object) -> object:
     """Refuse texts that are read as numbers and not written as such: 0.0, +0, 1_0, 007."""
-    if isinstance(given, str) and not re.fullmatch(r"0|[1-9][0-9]*|-[0-9]+", given):
+    if isinstance(given, str) and not re.fullmatch(r"0|[1-9][0-9]*|-[1-9][0-9]*", given):
         raise ValueError("a slot is written in plain digits, such as 17")
     return given
 

@@ -4,8 +4,9 @@ import resource
 from collections import Counter
 from typing import Protocol
 
-#: Connections of one peer, and of all together; fewer where the system allows few files.
-MAX_OF_PEER, MAX_CONNECTIONS = 256, 2_048
+#: Connections of one peer, which may be a proxy, and of all together; fewer where the system allows few files. More than all
+#: readers that may wait (see `pools`): they leave room for those who write.
+MAX_OF_PEER, MAX_CONNECTIONS = 512, 2_048
 #: Files that are left to the storage and everything else.
 _OTHER_FILES = 96
 

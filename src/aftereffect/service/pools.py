@@ -32,8 +32,8 @@ LIMITS = {
     "access": Limits(4, 4, 1_024, 20.0),
     "health": Limits(1, 1, 256, 5.0),
     "write": Limits(16, 4, 256, 25.0),
-    "read": Limits(2, 2, 128, 25.0),
-    "scan": Limits(2, 2, 128, 60.0),
+    "read": Limits(2, 2, 64, 25.0),
+    "scan": Limits(2, 2, 64, 60.0),
     "heavy": Limits(2, 1, 64, 300.0),
 }
 

@@ -17,8 +17,8 @@ MAX_HEAD, MAX_URL, MAX_HEADERS = 32 << 10, 8 << 10, 100
 MAX_PENDING = 256 << 10
 #: Seconds from the beginning of a connection, or from the first byte of a later request, to the end of the headers.
 HEAD_SECONDS = 10.0
-#: Seconds that who is refused has to read why, while what it still sends is thrown away.
-_LINGER_SECONDS = 0.5
+#: Seconds that who is refused has to read why, and bytes that it may still send meanwhile; they are thrown away.
+_LINGER_SECONDS, _MAX_LINGER = 0.5, 4 << 20
 
 
 class RefusedHeadError(Exception):
@@ -55,6 +55,10 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Some bytes of a request."""
+        if self._refused:
+            self._pending += len(data)
+            if self._pending > MAX_PENDING + _MAX_LINGER:
+                self.transport.close()
         if self._refused or self.transport.is_closing():
             return
         if self._pending > MAX_PENDING:
