@@ -4,6 +4,7 @@ import asyncio
 import http.client
 import os
 import resource
+import signal
 import socket
 import subprocess
 import sys

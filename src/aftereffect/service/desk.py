@@ -5,7 +5,7 @@ from typing import Any
 from aftereffect.live import Experiment, Storage
 from aftereffect.service.kept import Kept, opened
 from aftereffect.service.metrics import Metrics
-from aftereffect.service.pools import LIMITS, Pool
+from aftereffect.service.pools import Pool
 from aftereffect.service.scans import Scans
 from aftereffect.service.worker import Worker
 
@@ -27,7 +27,9 @@ class Desk:
         self.storage, self.metrics = storage, metrics
         self.writers: Kept[Experiment] = Kept(lambda name: opened(name, storage))
         self.readers: Kept[Experiment] = Kept(lambda name: opened(name, storage))
-        self.pools = {kind: Pool(kind) for kind in LIMITS}
+        writing = Pool("write")
+        self.pools = {kind: Pool(kind, before=writing) for kind in ("read", "scan")}
+        self.pools |= {kind: Pool(kind) for kind in ("access", "health", "heavy")} | {"write": writing}
         self._scans: Worker | Scans = Scans(storage) if url is None else Worker(url)
 
     async def scan(self, kind: str, operation: str, *given: Any, about: str = "") -> Any:

@@ -3,6 +3,7 @@
 import asyncio
 import queue
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -38,10 +39,15 @@ LIMITS = {
 }
 
 
+#: How many times as long as it worked a thread rests while others come first, and for how many seconds at most.
+_RESTS, _MAX_REST = 5, 0.25
+
+
 @dataclass(eq=False)
 class _Job:
     work: Callable[[], object]
     about: str
+    begun: float = 0.0
     answer: "asyncio.Future[Any]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def do(self) -> tuple[object, BaseException | None]:
@@ -56,10 +62,19 @@ class Pool:
 
     They are daemons: one that hangs, in a database that no longer answers for example, does not keep the service from ending.
     A request that is given up leaves its thread occupied until the work is done: hanging work cannot pile up.
+
+    Parameters
+    ----------
+    kind
+        The kind of work.
+    before
+        The pool of those who come first: while these are at work, each thread here rests after its work for some times as long
+        as that took. All threads share one interpreter, and without it short work that is asked for often enough takes most.
     """
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, before: "Pool | None" = None) -> None:
         self.kind, self.limits = kind, LIMITS[kind]
+        self._before = before
         # All of these but the queue of the threads belong to the event loop.
         self._waiting: list[_Job] = []
         self._at_work: Counter[str] = Counter()
@@ -107,6 +122,7 @@ class Pool:
                 continue
             self._waiting.remove(job)
             self._at_work[job.about] += 1
+            job.begun = time.monotonic()
             if self._threads < self._at_work.total():
                 self._threads += 1
                 threading.Thread(target=self._serve, name=f"{self.kind}-{self._threads}", daemon=True).start()
@@ -121,14 +137,23 @@ class Pool:
             except RuntimeError:  # the service has ended meanwhile
                 return
 
+    @property
+    def busy(self) -> bool:
+        """Whether anything is being done or waits."""
+        return bool(self._at_work or self._waiting)
+
     def _finish(self, job: _Job, result: object, error: BaseException | None) -> None:
-        self._at_work[job.about] -= 1
-        if not self._at_work[job.about]:
-            del self._at_work[job.about]
-        self._begin()
+        rest = _RESTS * (time.monotonic() - job.begun) if self._before is not None and self._before.busy else 0.0
+        asyncio.get_running_loop().call_later(min(rest, _MAX_REST), self._free, job)
         if job.answer.done():  # given up
             return
         if error is not None:
             job.answer.set_exception(error)
         else:
             job.answer.set_result(result)
+
+    def _free(self, job: _Job) -> None:
+        self._at_work[job.about] -= 1
+        if not self._at_work[job.about]:
+            del self._at_work[job.about]
+        self._begin()

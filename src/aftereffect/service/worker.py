@@ -89,8 +89,9 @@ class Worker:
         if process is None or process.poll() is not None:
             # It finds modules where this process does, and nowhere else.
             command = [sys.executable, "-P", "-m", "aftereffect.service.worker"]
-            places = os.environ | {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
-            process = self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=places)
+            settings = os.environ | {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
+            settings |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # cores are for others too
+            process = self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=settings)
             self._answers = {}
             threading.Thread(target=self._listen, args=(process, self._answers), name="worker", daemon=True).start()
             send(_pipe(process.stdin), self._url)
