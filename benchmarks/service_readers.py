@@ -2,8 +2,8 @@
 
 Eight clients ask and tell, as in ``service.py``. Beside them, kind by kind, sixty readers ask for the status, history,
 timeline, lag, verification or export of an experiment with a long log, each again as soon as it is answered; who is told to
-wait (429) waits as long as it is told. Alone and with readers in turn, as the machine's speed drifts. The exit status is 1 if with
-readers of some kind 99 % of the pairs take more than five times as long as without.
+wait (429) waits as long as it is told. Alone and with readers in turn, as the machine's speed drifts. The exit status is
+1 if with readers of some kind 99 % of the pairs take more than five times as long as without.
 """
 
 import argparse

@@ -28,8 +28,8 @@ class Desk:
         self.writers: Kept[Experiment] = Kept(lambda name: opened(name, storage))
         self.readers: Kept[Experiment] = Kept(lambda name: opened(name, storage))
         writing = Pool("write")
-        self.pools = {kind: Pool(kind, before=writing) for kind in ("read", "scan")}
-        self.pools |= {kind: Pool(kind) for kind in ("access", "health", "heavy")} | {"write": writing}
+        self.pools = {kind: Pool(kind, before=writing) for kind in ("read", "scan", "heavy")}
+        self.pools |= {kind: Pool(kind) for kind in ("access", "health")} | {"write": writing}
         self._scans: Worker | Scans = Scans(storage) if url is None else Worker(url)
 
     async def scan(self, kind: str, operation: str, *given: Any, about: str = "") -> Any:
