@@ -151,6 +151,7 @@ def test_an_estimate_is_made_once_and_anew_only_when_it_is_worth_it_while_the_la
         return made[-1]  # stands for the estimate from so many totals
 
     monkeypatch.setattr(lingering, "estimate_lag", slow)
+    monkeypatch.setattr(lingering, "MAX_WAIT", 0.1)
     with ae.open_storage("memory://") as place:
         experiment = played(place, "late", ["A", "B", "C"], 100, shares=LATE)
         lag = lingering.Lingering(Timeline(experiment))

@@ -36,6 +36,10 @@ class Desk:
         """What an operation of `Scans` answers, done apart from those who write."""
         return await self.pools[kind].run(lambda: self._scans.call(operation, *given), about)
 
+    def start(self) -> None:
+        """Have the process ready before it is needed."""
+        self._scans.start()
+
     def forget(self, name: str) -> None:
         """Open an experiment anew when it is needed again: it was deleted, and another may get its name."""
         for kept in (self.writers, self.readers):

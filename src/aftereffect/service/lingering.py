@@ -11,6 +11,8 @@ from aftereffect.service.timeline import Timeline
 
 #: An estimate is made anew when there are more totals by this share of those that it was made from.
 GROWN = 1 / 20
+#: Seconds that who asks for a new one waits for it, before the last one is told.
+MAX_WAIT = 2.0
 
 
 class Lingering:
@@ -18,7 +20,8 @@ class Lingering:
 
     It takes a second or a few of computing and changes slowly: so it is made anew only when the totals have grown by a
     twentieth since, in the background, while those who ask get the last one. Only for the first one they wait, and it is made
-    once however many do. A total that is revised in between is in the next one.
+    once however many do; and who is the first to ask for a new one waits a moment, as most are made in less. A total that is
+    revised in between is in the next one.
     """
 
     def __init__(self, timeline: Timeline) -> None:
@@ -34,7 +37,11 @@ class Lingering:
                 self._last = self._made()
             estimate, counted = self._last
         if self._told() - counted >= max(1, GROWN * counted) and self._renewing.acquire(blocking=False):
-            threading.Thread(target=self._renew, name="lag", daemon=True).start()
+            renewal = threading.Thread(target=self._renew, name="lag", daemon=True)
+            renewal.start()
+            renewal.join(MAX_WAIT)
+            last = self._last
+            return estimate if last is None else last[0]
         return estimate
 
     def _told(self) -> int:

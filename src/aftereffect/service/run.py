@@ -36,8 +36,10 @@ def listening(host: str, port: int) -> socket.socket:
     return listener
 
 
-def server_for(storage: str, host: str, port: int, root_path: str = "") -> tuple[uvicorn.Server, socket.socket]:
-    """A server, and the socket that it listens on.
+def server_for(
+    storage: str, host: str, port: int, root_path: str = "", *, ready: bool = False
+) -> tuple[uvicorn.Server, socket.socket]:
+    """A server, and the socket that it listens on; `ready` starts the process that reads long logs at once.
 
     Raises
     ------
@@ -56,8 +58,11 @@ def server_for(storage: str, host: str, port: int, root_path: str = "") -> tuple
     except BaseException:
         place.close()
         raise
+    app = create_app(place, url=None if isinstance(place, MemoryStorage) else storage, local=local)
+    if ready:
+        app.state.desk.start()
     config = uvicorn.Config(
-        create_app(place, url=None if isinstance(place, MemoryStorage) else storage, local=local),
+        app,
         http=protocol_for(Connections()),
         ws="none",
         root_path=root_path.rstrip("/"),
@@ -79,7 +84,7 @@ def address_of(listener: socket.socket) -> str:
 
 def serve_until_stopped(storage: str, host: str, port: int, root_path: str) -> None:
     """Run the service until it is asked to stop; requests that are under way come to their end."""
-    server, listener = server_for(storage, host, port, root_path)
+    server, listener = server_for(storage, host, port, root_path, ready=True)
     log_to_stderr()
     _log.info("listening", extra={"note": {"address": address_of(listener)}})
     server.run(sockets=[listener])

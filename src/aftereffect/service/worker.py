@@ -1,8 +1,8 @@
 """A process that reads long logs for the service, so that nobody who writes waits for it.
 
-It is started when it is first needed, gives way to the service where both want to compute, ends with it however sudden that
-end is (its standard input ends), and is started again if it ends before. Requests and answers are pickled, each after its
-length, over the standard input and output of the process.
+It is started when it is first needed (by ``aftereffect serve`` at once), gives way to the service where both want to compute,
+ends with it however sudden that end is (its standard input ends), and is started again if it ends before. Requests and answers
+are pickled, each after its length, over the standard input and output of the process.
 """
 
 import logging
@@ -22,7 +22,7 @@ from aftereffect.live import open_storage
 
 _LENGTH = struct.Struct("!Q")
 #: How much the process gives way to others; what nobody waits for at a till has time.
-_NICENESS = 10
+_NICENESS = 5
 
 
 def send(file: IO[bytes], message: object) -> None:
@@ -74,6 +74,11 @@ class Worker:
             with suppress(OSError):  # it has just ended: who listens to it tells those who wait
                 send(_pipe(process.stdin), (self._number, operation, given))
         return answer.result()
+
+    def start(self) -> None:
+        """Have the process ready before it is needed."""
+        with self._lock:
+            self._running()
 
     def close(self) -> None:
         """End the process; it only reads."""
