@@ -79,7 +79,7 @@ def test_every_line_of_the_log_is_json_from_the_first_on(storage):
         "    import warnings; warnings.warn('take care')\n"
         "    return listen(*given)\n"
         "run.listening = and_warn\n"
-        f"run.serve_until_stopped({storage!r}, '127.0.0.1', 0, '')"
+        f"run.serve_until_stopped({storage!r}, '127.0.0.1', 0, '', run.Worker({storage!r}))"
     )
     service = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
     lines = [json.loads(service.stderr.readline()) for _ in range(3)]

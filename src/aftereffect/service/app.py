@@ -15,6 +15,8 @@ from aftereffect.service.guard import Guard
 from aftereffect.service.health import Health
 from aftereffect.service.metrics import Metrics
 from aftereffect.service.problems import answer_errors
+from aftereffect.service.scans import Scans
+from aftereffect.service.worker import Worker
 
 _KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _FILES = """
@@ -33,20 +35,20 @@ _POLICY = (
 )
 
 
-def create_app(storage: Storage, *, url: str | None = None, local: bool = True) -> FastAPI:
+def create_app(storage: Storage, scans: Scans | Worker, *, local: bool = True) -> FastAPI:
     """The service on a storage.
 
     Parameters
     ----------
     storage
         Where experiments are kept; closed when the service stops.
-    url
-        Where another process finds the same storage, to read long logs in; by default this one does that too.
+    scans
+        What reads long logs of the same storage; closed as well.
     local
         Whether only this machine can reach it: then it is open as long as no token was made.
     """
     metrics = Metrics()
-    desk = Desk(storage, metrics, url)
+    desk = Desk(storage, metrics, scans)
 
     @asynccontextmanager
     async def running(app: FastAPI) -> AsyncIterator[None]:

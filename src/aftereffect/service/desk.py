@@ -19,26 +19,21 @@ class Desk:
         Where they are kept.
     metrics
         What is counted.
-    url
-        Where another process finds the storage; None for a storage that only this process has.
+    scans
+        What reads long logs: in this process, or apart from it.
     """
 
-    def __init__(self, storage: Storage, metrics: Metrics, url: str | None) -> None:
-        self.storage, self.metrics = storage, metrics
+    def __init__(self, storage: Storage, metrics: Metrics, scans: Scans | Worker) -> None:
+        self.storage, self.metrics, self._scans = storage, metrics, scans
         self.writers: Kept[Experiment] = Kept(lambda name: opened(name, storage))
         self.readers: Kept[Experiment] = Kept(lambda name: opened(name, storage))
         writing = Pool("write")
         self.pools = {kind: Pool(kind, before=writing) for kind in ("read", "scan", "heavy")}
         self.pools |= {kind: Pool(kind) for kind in ("access", "health")} | {"write": writing}
-        self._scans: Worker | Scans = Scans(storage) if url is None else Worker(url)
 
     async def scan(self, kind: str, operation: str, *given: Any, about: str = "") -> Any:
         """What an operation of `Scans` answers, done apart from those who write."""
         return await self.pools[kind].run(lambda: self._scans.call(operation, *given), about)
-
-    def start(self) -> None:
-        """Have the process ready before it is needed."""
-        self._scans.start()
 
     def forget(self, name: str) -> None:
         """Open an experiment anew when it is needed again: it was deleted, and another may get its name."""

@@ -14,6 +14,8 @@ from aftereffect.service.app import create_app
 from aftereffect.service.connections import Connections
 from aftereffect.service.logs import log_to_stderr
 from aftereffect.service.protocol import protocol_for
+from aftereffect.service.scans import Scans
+from aftereffect.service.worker import Worker
 
 #: Seconds that requests which are under way get to end in, when the service is asked to stop.
 _GRACE = 10
@@ -37,9 +39,9 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 def server_for(
-    storage: str, host: str, port: int, root_path: str = "", *, ready: bool = False
+    storage: str, host: str, port: int, root_path: str = "", worker: Worker | None = None
 ) -> tuple[uvicorn.Server, socket.socket]:
-    """A server, and the socket that it listens on; `ready` starts the process that reads long logs at once.
+    """A server, and the socket that it listens on; the worker, if it is given, reads long logs of the same storage.
 
     Raises
     ------
@@ -58,11 +60,9 @@ def server_for(
     except BaseException:
         place.close()
         raise
-    app = create_app(place, url=None if isinstance(place, MemoryStorage) else storage, local=local)
-    if ready:
-        app.state.desk.start()
+    scans = Scans(place) if isinstance(place, MemoryStorage) else worker or Worker(storage)
     config = uvicorn.Config(
-        app,
+        create_app(place, scans, local=local),
         http=protocol_for(Connections()),
         ws="none",
         root_path=root_path.rstrip("/"),
@@ -82,9 +82,9 @@ def address_of(listener: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
-def serve_until_stopped(storage: str, host: str, port: int, root_path: str) -> None:
+def serve_until_stopped(storage: str, host: str, port: int, root_path: str, worker: Worker) -> None:
     """Run the service until it is asked to stop; requests that are under way come to their end."""
-    server, listener = server_for(storage, host, port, root_path, ready=True)
+    server, listener = server_for(storage, host, port, root_path, worker)
     log_to_stderr()
     _log.info("listening", extra={"note": {"address": address_of(listener)}})
     server.run(sockets=[listener])

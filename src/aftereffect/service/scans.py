@@ -68,9 +68,6 @@ class Scans:
         for kept in (self._experiments, self._timelines, self._lags, self._verifications):
             kept.forget(name)
 
-    def start(self) -> None:
-        """Nothing to have ready."""
-
     def close(self) -> None:
         """Nothing of its own to let go of."""
 

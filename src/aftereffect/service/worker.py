@@ -1,8 +1,8 @@
 """A process that reads long logs for the service, so that nobody who writes waits for it.
 
-It is started when it is first needed (by ``aftereffect serve`` at once), gives way to the service where both want to compute,
-ends with it however sudden that end is (its standard input ends), and is started again if it ends before. Requests and answers
-are pickled, each after its length, over the standard input and output of the process.
+It is started when it is first needed (by ``aftereffect serve`` at once), gives way to others where it computes for long, ends
+with the service however sudden that end is (its standard input ends), and is started again if it ends before. Requests and
+answers are pickled, each after its length, over the standard input and output of the process.
 """
 
 import logging
@@ -21,8 +21,8 @@ from aftereffect.errors import AftereffectError, StorageError
 from aftereffect.live import open_storage
 
 _LENGTH = struct.Struct("!Q")
-#: How much the process gives way to others; what nobody waits for at a till has time.
-_NICENESS = 5
+#: What computes for long, and how much it gives way to others.
+_HEAVY, _NICENESS = ("lag", "verify", "export", "feeds"), 10
 
 
 def send(file: IO[bytes], message: object) -> None:
@@ -75,10 +75,14 @@ class Worker:
                 send(_pipe(process.stdin), (self._number, operation, given))
         return answer.result()
 
-    def start(self) -> None:
+    def __enter__(self) -> "Worker":
         """Have the process ready before it is needed."""
         with self._lock:
             self._running()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """End the process; it only reads."""
@@ -132,17 +136,21 @@ def main() -> None:
     """The process itself: does what it is asked for, each in a thread, until its input ends."""
     for asked in (signal.SIGINT, signal.SIGTERM):  # a stop is for the service, which ends this process when it has done with it
         signal.signal(asked, signal.SIG_IGN)
-    os.nice(_NICENESS)
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever is printed is no answer
     from aftereffect.service.logs import log_to_stderr
     from aftereffect.service.scans import Scans
 
     log_to_stderr()
-    scans, writing = Scans(open_storage(receive(requests))), threading.Lock()
+    try:
+        scans, writing = Scans(open_storage(receive(requests))), threading.Lock()
+    except (AftereffectError, EOFError):  # the service says what is wrong with the storage, or has ended
+        return
 
     def do(number: int, operation: str, given: tuple[Any, ...]) -> None:
         answer: tuple[int, Any, Exception | None]
+        if operation in _HEAVY and sys.platform == "linux":  # where each thread has a niceness of its own
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
         try:
             answer = (number, scans.call(operation, *given), None)
         except AftereffectError as error:
