@@ -13,7 +13,7 @@ help:
 	@echo "make regret       the regret of SettleUcb beside its rivals, in the paper's settings and beyond, into regret/ and README.md"
 	@echo "make bench-field  measure other libraries and hand-written loops at the same work, and put the table into README.md"
 	@echo "make bench-live   measure live experiments beside raw SQLite and Optuna, and one with a million slots"
-	@echo "make bench-service  the same over HTTP, with eight clients"
+	@echo "make bench-service  the same over HTTP, with eight clients, and beside sixty readers"
 	@echo "make bench-lag    how often the bands of estimated lags are right"
 	@echo "make clean        remove what these made"
 
@@ -55,6 +55,7 @@ bench-lag: .venv/installed-plot
 
 bench-service: .venv/installed-dev system
 	$(BIN)/python benchmarks/service.py
+	$(BIN)/python benchmarks/service_readers.py
 
 # Tests start a PostgreSQL and a Chromium of their own, from the system's programs.
 system:

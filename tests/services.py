@@ -40,7 +40,7 @@ class Process:
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         self.lines = []
         first = self.process.stderr.readline()
-        found = re.search(r"http://\S+", first)
+        found = re.search(r"http://[^\s\"]+", first)
         if found is None:
             raise RuntimeError(first + self.process.stderr.read())
         self.address = found[0].rstrip("/")
@@ -74,7 +74,7 @@ def call(address, method, path, body=None, token=None, headers=None, raw=None):
         answer = connection.getresponse()
         text = answer.read()
         is_json = answer.headers.get_content_type() == "application/json"
-        return answer.status, json.loads(text) if is_json else text.decode("utf-8", "replace"), answer.headers
+        return answer.status, json.loads(text) if is_json and text else text.decode("utf-8", "replace"), answer.headers
     finally:
         connection.close()
 

@@ -26,8 +26,9 @@ from services import EXPERIMENT, Lines, Process, call, in_thread, log_of, wait_u
 import aftereffect as ae
 from aftereffect.cli import main
 from aftereffect.lag.estimate import MOST_ARMS
-from aftereffect.service import guard, lingering
+from aftereffect.service import guard, lingering, logs
 from aftereffect.service.run import server_for
+from aftereffect.service.timeline import Timeline
 from aftereffect.service.tokens import create_token, revoke_token
 
 TESTS = Path(__file__).parent
@@ -98,7 +99,7 @@ def test_from_create_to_close(service):
         ("PUT", f"{BANNER}/slots/0/outcome", {"value": "37"}, 422, {}),
         ("PUT", f"{BANNER}/slots/0/outcome", {}, 422, {}),
         ("PUT", f"{BANNER}/slots/5/outcome", {"value": 1}, 409, {"recorded": {"next": 1}}),
-        ("GET", "/v1/experiments/nothing", None, 404, {"message": "there is no experiment 'nothing' in "}),
+        ("GET", "/v1/experiments/nothing", None, 404, {"message": "there is no experiment 'nothing': "}),
         ("GET", "/v2/experiments", None, 404, {"message": "Not Found"}),
         ("PATCH", BANNER, None, 405, {"message": "Method Not Allowed"}),
         ("POST", f"{BANNER}/outcomes", {"outcomes": [{"slot": 0, "value": 38}]}, 409, {"recorded": {"value": 37.0}}),
@@ -268,34 +269,35 @@ def test_how_long_effects_linger(service, storage):
     crowd = call(service, "GET", "/v1/experiments/crowd/lag")[1]
     assert (crowd["known"], crowd["reason"].partition(",")[0]) == (False, f"{MOST_ARMS + 1} arms are too many")
     status, answer, _ = call(service, "GET", "/v1/experiments/nothing/lag")
-    assert (status, answer["message"].startswith("there is no experiment 'nothing' in ")) == (404, True)
+    assert (status, answer["message"].startswith("there is no experiment 'nothing': ")) == (404, True)
 
 
-def test_an_estimate_is_made_once_and_anew_only_when_it_is_worth_it(service, storage, monkeypatch):
-    made, at_once = [], []
+def test_an_estimate_is_made_once_and_anew_only_when_it_is_worth_it_while_the_last_one_is_told(monkeypatch):
+    made, go = [], threading.Event()
 
     def slow(history):
-        at_once.append(len(at_once) + 1)
-        time.sleep(0.2)
+        go.wait(30)
         made.append(sum(total == total for total in history[1]))
-        at_once.pop()
-        assert not at_once
-        return ae.estimate_lag(((), ()))
+        return made[-1]  # stands for the estimate from so many totals
 
     monkeypatch.setattr(lingering, "estimate_lag", slow)
-    with ae.open_storage(storage) as place:
+    monkeypatch.setattr(lingering, "MAX_WAIT", 0.1)
+    with ae.open_storage("memory://") as place:
         experiment = played(place, "late", ["A", "B", "C"], 100, shares=LATE)
-
-        def asked(_=None):
-            return call(service, "GET", "/v1/experiments/late/lag")[:2]
-
+        lag = lingering.Lingering(Timeline(experiment))
         with ThreadPoolExecutor(8) as eight:
-            assert {status for status, _ in eight.map(asked, range(8))} == {200}
-        assert made == [100]
+            first = [eight.submit(lag.estimate) for _ in range(8)]
+            go.set()
+            assert [each.result(30) for each in first] == [100] * 8
         for told in range(101, 112):
+            go.clear()
             experiment.tell(experiment.ask().number, told % 7)
-            asked()
-        assert made == [100, 105, 111]
+            assert lag.estimate() == lag.estimate() == made[-1]  # though the next one cannot be made yet
+            go.set()
+            wait_until(lambda told=told: made[-1] == (100 if told < 105 else 105 if told < 111 else 111))
+            wait_until(lambda: not lag._renewing.locked())
+        assert lag.estimate() == 111
+    assert made == [100, 105, 111]
 
 
 def test_every_request_twice_and_eight_at_once_has_one_effect(service, storage):
@@ -415,7 +417,7 @@ def test_a_token_that_is_revoked_is_so_at_once(storage, tokens):
 
 
 def test_tokens_are_kept_as_digests_and_in_no_log(storage, tokens, tmp_path):
-    notes = Lines(guard.JsonLines())
+    notes = Lines(logs.JsonLines())
     logger = logging.getLogger("aftereffect.service")
     logger.addHandler(notes)
     logger.setLevel(logging.INFO)
@@ -568,7 +570,8 @@ def test_health_and_metrics(banner, storage):
     assert 'aftereffect_requests_total{method="PUT",route="/v1/experiments/{name}/slots/{n}/decision",status="201"} 1.0' in text
     assert 'aftereffect_events_total{kind="decision"} 1.0' in text
     assert 'route="other"' in text
-    assert "banner" not in text
+    assert 'aftereffect_slots_waiting{experiment="banner"} 1.0' in text
+    assert "aftereffect_last_total_seconds{" not in text  # nothing was told yet
 
 
 def test_a_storage_that_is_away(postgres):
@@ -579,7 +582,8 @@ def test_a_storage_that_is_away(postgres):
         for path in ("/healthz", BANNER):
             status, answer, headers = call(service, "GET", path)
             assert (status, headers["Retry-After"]) == (503, "1")
-            assert "the server cannot be reached, or the connection broke" in answer["message"]
+            assert answer["message"].startswith("the storage cannot be reached")
+            assert not any(word in answer["message"] for word in ("postgres", "127.0.0.1", "tests_", str(postgres.port)))
         postgres.start()
         assert call(service, "PUT", f"{BANNER}/slots/0/decision")[0] == 201
 

@@ -12,7 +12,11 @@ from fastapi.routing import APIRoute
 from services import EXPERIMENT, call, in_thread
 
 import aftereffect as ae
+from aftereffect.lag import estimate as lag
+from aftereffect.service import connections, protocol
 from aftereffect.service.endpoints import health, router
+from aftereffect.service.pools import LIMITS
+from aftereffect.service.tokens import create_token
 
 GUIDE = (Path(__file__).parent.parent / "docs" / "service.md").read_text()
 
@@ -40,6 +44,36 @@ def test_the_unit_can_be_read():
     from aftereffect.cli.main import app
 
     assert app.parse_args(command[1:])[0].__name__ == "serve"
+
+
+def test_the_limits_are_those_of_the_service():
+    told = {
+        kind: tuple(map(int, numbers))
+        for kind, *numbers in re.findall(r"^\| (\w+)[^|]* \| (\d+) \| (\d+) \| (\d+) \|$", GUIDE, re.M)
+    }
+    assert told == {
+        word: LIMITS[kind][:3] for word, kind in (("changes", "write"), ("how", "read"), ("history", "scan"), ("lag", "heavy"))
+    }
+    assert (
+        f"Headers may have {protocol.MAX_HEAD >> 10} KB, {protocol.MAX_HEADERS} of them, an address {protocol.MAX_URL >> 10} KB"
+        in GUIDE
+    )
+    assert f"A peer may have {connections.MAX_OF_PEER} connections, and all together {connections.MAX_CONNECTIONS:,}" in GUIDE
+    assert f"most {lag.MOST_SLOTS:,} slots, fewer from nine arms on, and makes none for more than {lag.MOST_ARMS} arms" in GUIDE
+
+
+def test_metrics_are_scraped_with_a_token(tmp_path):
+    (text,) = re.findall("```yaml\n(.*?)```", GUIDE, re.DOTALL)
+    assert "credentials_file:" in text
+    storage = f"sqlite:///{tmp_path}/live.db"
+    with ae.open_storage(storage) as place:
+        token, _ = create_token(place, "read")
+        ae.Experiment.create(**EXPERIMENT, storage=place).ask()
+    with in_thread(storage) as service:
+        assert call(service, "GET", "/metrics")[0] == 401
+        text = call(service, "GET", "/metrics", token=token)[1]
+    for name in re.findall(r"`(aftereffect_\w+)`", GUIDE):
+        assert f"# TYPE {name} gauge" in text
 
 
 def played(storage, slots):

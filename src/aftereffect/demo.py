@@ -14,6 +14,7 @@ import numpy as np
 from aftereffect.client import Client
 from aftereffect.errors import AftereffectError
 from aftereffect.live.rules import Slot
+from aftereffect.outputs import make_folder
 from aftereffect.service.run import address_of, server_for
 from aftereffect.spreads import Interval, LinearDecay, Spread, UniformDelay
 
@@ -79,6 +80,7 @@ def play_until_stopped(port: int, folder: Path | None, speed: float) -> None:
     """Start a service and play all stories against it, until it is interrupted."""
     kept = folder or Path(tempfile.mkdtemp(prefix="aftereffect-demo-"))
     try:
+        make_folder(kept)
         server, listener = server_for(f"sqlite:///{kept / 'demo.db'}", "127.0.0.1", port)
         address, stop = address_of(listener), threading.Event()
         client = Client(address)

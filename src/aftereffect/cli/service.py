@@ -43,9 +43,12 @@ def serve(
         The path under which a reverse proxy shows it, such as /experiments.
     """
     require("service")
-    from aftereffect.service.run import serve_until_stopped
+    from aftereffect.service.worker import Worker
 
-    serve_until_stopped(storage, host, port, root_path)
+    with Worker(storage) as worker:  # which loads while the service does
+        from aftereffect.service.run import serve_until_stopped
+
+        serve_until_stopped(storage, host, port, root_path, worker)
 
 
 def demo(*, port: Number = 0, folder: Path | None = None, speed: Number = 20) -> None:
@@ -56,7 +59,7 @@ def demo(*, port: Number = 0, folder: Path | None = None, speed: Number = 20) ->
     port
         The port; any that is free by default.
     folder
-        Where the experiments are kept; a temporary one by default, removed at the end.
+        Where the experiments are kept, made if it is not there; a temporary one by default, removed at the end.
     speed
         Slots per second, in each experiment.
     """

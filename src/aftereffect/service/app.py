@@ -1,6 +1,6 @@
 """The application: endpoints, guard and page on one storage."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from pathlib import PurePath
@@ -12,8 +12,11 @@ from aftereffect.provenance import __version__
 from aftereffect.service.desk import Desk
 from aftereffect.service.endpoints import health, router
 from aftereffect.service.guard import Guard
+from aftereffect.service.health import Health
 from aftereffect.service.metrics import Metrics
 from aftereffect.service.problems import answer_errors
+from aftereffect.service.scans import Scans
+from aftereffect.service.worker import Worker
 
 _KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _FILES = """
@@ -32,22 +35,25 @@ _POLICY = (
 )
 
 
-def create_app(storage: Storage, *, local: bool = True) -> FastAPI:
+def create_app(storage: Storage, scans: Scans | Worker, *, local: bool = True) -> FastAPI:
     """The service on a storage.
 
     Parameters
     ----------
     storage
         Where experiments are kept; closed when the service stops.
+    scans
+        What reads long logs of the same storage; closed as well.
     local
         Whether only this machine can reach it: then it is open as long as no token was made.
     """
     metrics = Metrics()
+    desk = Desk(storage, metrics, scans)
 
     @asynccontextmanager
     async def running(app: FastAPI) -> AsyncIterator[None]:
         yield
-        storage.close()
+        desk.close()
 
     app = FastAPI(
         title="aftereffect",
@@ -58,7 +64,7 @@ def create_app(storage: Storage, *, local: bool = True) -> FastAPI:
         lifespan=running,
         telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},  # /metrics has what there is
     )
-    app.state.desk, app.state.local = Desk(storage, metrics), local
+    app.state.desk, app.state.local, app.state.health = desk, local, Health(storage, desk.pools["health"])
     routers = (router, health, _page())
     for each in routers:
         app.include_router(each)
@@ -70,11 +76,13 @@ def create_app(storage: Storage, *, local: bool = True) -> FastAPI:
 def _page() -> APIRouter:
     page = APIRouter(include_in_schema=False)
     folder = files("aftereffect.service") / "page"
-
-    def served(name: str, kind: str) -> Response:
-        headers = {"Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache"}
-        return Response((folder / name).read_bytes(), media_type=kind, headers=headers)
-
     for path, (name, kind) in PAGE.items():
-        page.add_api_route(path, lambda name=name, kind=kind: served(name, kind), methods=["GET"])
+        page.add_api_route(path, _served((folder / name).read_bytes(), kind), methods=["GET"])
     return page
+
+
+def _served(content: bytes, kind: str) -> Callable[[], Awaitable[Response]]:
+    async def served() -> Response:
+        return Response(content, media_type=kind, headers={"Content-Security-Policy": _POLICY, "Cache-Control": "no-cache"})
+
+    return served

@@ -1,11 +1,12 @@
 """What goes over the wire: pydantic models, which are also the OpenAPI document."""
 
 import inspect
+import re
 from collections.abc import Collection
 from types import GenericAlias
 from typing import Annotated, Any, Literal, cast, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
 from aftereffect.lag import LagEstimate, Quantity
 from aftereffect.live import ArmStatus, Line, Next, Outcome, Slot, Status, Verification
@@ -20,8 +21,18 @@ from aftereffect.spec import name_of, registered
 _LONGEST_POLICY = 1_000
 _POLICY = rf"^({'|'.join(map(name_of, registered(Policy)))})(\(.*\))?$"
 
+
+def plain_digits(given: object) -> object:
+    """Refuse texts that are read as numbers and not written as such: 0.0, +0, 1_0, 007."""
+    if isinstance(given, str) and not re.fullmatch(r"0|[1-9][0-9]*|-[1-9][0-9]*", given):
+        raise ValueError("a slot is written in plain digits, such as 17")
+    return given
+
+
 Name = Annotated[str, Field(pattern=rf"^[A-Za-z0-9._-]{{1,{LONGEST_NAME}}}$", description="The experiment's name.")]
-Number = Annotated[int, Field(ge=0, lt=MOST_LIVE_SLOTS, description="The number of a slot, from 0 on.")]
+Number = Annotated[
+    int, Field(ge=0, lt=MOST_LIVE_SLOTS, description="The number of a slot, from 0 on."), BeforeValidator(plain_digits)
+]
 Key = Annotated[
     str,
     Field(

@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+import time
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -12,12 +13,13 @@ from starlette.background import BackgroundTask
 
 from aftereffect.errors import ParameterError, about
 from aftereffect.live import Experiment, Outcome, Slot
-from aftereffect.live.deletion import export_log, remove_exported
+from aftereffect.live.deletion import remove_exported
 from aftereffect.provenance import __version__
 from aftereffect.service import bodies
 from aftereffect.service.access import allowed
 from aftereffect.service.desk import Desk
 from aftereffect.service.metrics import CONTENT_TYPE, Metrics
+from aftereffect.service.pooled import PooledRoute
 
 PROBLEMS: dict[int, str] = {
     400: "The request cannot be read.",
@@ -27,6 +29,7 @@ PROBLEMS: dict[int, str] = {
     413: "The body is too large.",
     415: "The content type is not JSON.",
     422: "Something cannot be; `field` says what.",
+    429: "Too many requests of this kind wait already.",
     500: "The storage holds something else than was recorded.",
     503: "The storage cannot be reached, read or written.",
 }
@@ -66,10 +69,10 @@ _ON_EXPERIMENT = links(
 _ON_SLOT = links(("decide", "tell"), name="$request.path.name", n="$response.body#/slot")
 
 
-router = APIRouter(prefix="/v1")
+router = APIRouter(prefix="/v1", route_class=PooledRoute)
 #: By name, in the types that JSON has; FastAPI checks it against the model that the document shows.
 Plain: TypeAlias = dict[str, Any]
-#: The desk, for those who may: FastAPI takes each of these to a thread of its own, so there is one for both.
+#: The desk, for those who may.
 Reading = Annotated[Desk, Depends(allowed("read"))]
 Writing = Annotated[Desk, Depends(allowed("write"))]
 Leading = Annotated[Desk, Depends(allowed("admin"))]
@@ -175,40 +178,38 @@ def skip(name: Name, given: bodies.NewGap, desk: Writing) -> Plain:
 @router.get(
     "/experiments/{name}/slots", operation_id="history", response_model=bodies.HistoryAnswer, responses=told(_NOT_FOUND)
 )
-def history(
+async def history(
     name: Name,
     desk: Reading,
     after: Annotated[int, Query(ge=-1, le=bodies.MOST_LIVE_SLOTS, description="Slots after this one.")] = -1,
     limit: Annotated[int, Query(ge=1, le=MOST_LINES, description="At most so many.")] = 1_000,
-) -> Plain:
+) -> Response:
     """What happened, slot by slot."""
-    lines = desk.readers[name].history(after, limit)
-    return {"slots": [line._asdict() for line in lines], "last": lines[-1].slot if lines else after}
+    return _json(await desk.scan("scan", "history", name, after, limit, about=name))
 
 
 @router.get(
     "/experiments/{name}/timeline", operation_id="timeline", response_model=bodies.TimelineAnswer, responses=told(_NOT_FOUND)
 )
-def timeline(
+async def timeline(
     name: Name, desk: Reading, pieces: Annotated[int, Query(ge=1, le=2_000, description="At most so many.")] = 400
-) -> Plain:
+) -> Response:
     """An experiment from its beginning to now in a few hundred pieces, for pictures."""
-    slots, width, summed = desk.timelines[name].summary(pieces)
-    return {"slots": slots, "width": width, "pieces": [piece._asdict() for piece in summed]}
+    return _json(await desk.scan("scan", "timeline", name, pieces, about=name))
 
 
 @router.get("/experiments/{name}/lag", operation_id="lag", response_model=bodies.LagAnswer, responses=told(_NOT_FOUND))
-def lag(name: Name, desk: Reading) -> Plain:
+async def lag(name: Name, desk: Reading) -> Response:
     """How long effects linger, as the totals tell; or why they do not. Estimated anew when they have grown by a twentieth."""
-    return desk.lags[name].estimate().plain()
+    return _json(await desk.scan("heavy", "lag", name, about=name))
 
 
 @router.get(
     "/experiments/{name}/verify", operation_id="verify", response_model=bodies.VerificationAnswer, responses=told(_NOT_FOUND)
 )
-def verify(name: Name, desk: Reading) -> Plain:
-    """Check every event and derive every decision again."""
-    return Experiment.open(name, storage=desk.storage, check=False).verify().plain()
+async def verify(name: Name, desk: Reading) -> Response:
+    """Check every event and derive every decision again; the answer is kept for a minute, while nothing is recorded."""
+    return _json(await desk.scan("heavy", "verify", name, time.monotonic(), about=name))
 
 
 @router.post(
@@ -234,17 +235,9 @@ EXPORTS = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.
         200: {"description": "The whole history.", "content": {kind.partition(";")[0]: {} for kind in EXPORTS.values()}},
     },
 )
-def export(name: Name, desk: Reading, format: Annotated[Literal["csv", "parquet"], Query()] = "csv") -> FileResponse:
+async def export(name: Name, desk: Reading, format: Annotated[Literal["csv", "parquet"], Query()] = "csv") -> FileResponse:
     """The whole history as a file."""
-    experiment = desk.readers[name]
-    folder = Path(tempfile.mkdtemp())
-    remove = BackgroundTask(shutil.rmtree, folder)
-    try:
-        experiment.export(folder / f"{name}.{format}")
-    except BaseException:
-        shutil.rmtree(folder)
-        raise
-    return FileResponse(folder / f"{name}.{format}", media_type=EXPORTS[format], filename=f"{name}.{format}", background=remove)
+    return await _as_file(desk, "export", name, f"{name}.{format}", EXPORTS[format])
 
 
 LOG_TYPE = "application/jsonl"
@@ -256,16 +249,9 @@ LOG_TYPE = "application/jsonl"
     response_class=FileResponse,
     responses={**told(_NOT_FOUND), 200: {"description": "The whole log.", "content": {LOG_TYPE: {}}}},
 )
-def log(name: Name, desk: Leading) -> FileResponse:
+async def log(name: Name, desk: Leading) -> FileResponse:
     """Everything there is of an experiment, also of a damaged one, in lines of JSON: its settings, and each event."""
-    folder = Path(tempfile.mkdtemp())
-    try:
-        export_log(desk.storage, name, folder / f"{name}.jsonl")
-    except BaseException:
-        shutil.rmtree(folder)
-        raise
-    remove = BackgroundTask(shutil.rmtree, folder)
-    return FileResponse(folder / f"{name}.jsonl", media_type=LOG_TYPE, filename=f"{name}.jsonl", background=remove)
+    return await _as_file(desk, "log", name, f"{name}.jsonl", LOG_TYPE)
 
 
 @router.delete(
@@ -292,9 +278,9 @@ health = APIRouter()
 
 
 @health.get("/healthz", operation_id="health", response_model=bodies.Health, responses=told())
-def healthz(request: Request) -> Plain:
-    """Whether the service and its storage answer."""
-    request.app.state.desk.storage.names()
+async def healthz(request: Request) -> Plain:
+    """Whether the service and its storage answer, and the storage can be written."""
+    await request.app.state.health.check()
     return {"status": "ok", "version": __version__}
 
 
@@ -304,9 +290,26 @@ def healthz(request: Request) -> Plain:
     response_class=Response,
     responses={**told(), 200: {"description": "Numbers for Prometheus.", "content": {"text/plain": {}}}},
 )
-def metrics(desk: Reading) -> Response:
+async def metrics(desk: Reading) -> Response:
     """Numbers for Prometheus."""
-    return Response(desk.metrics.written(), media_type=CONTENT_TYPE)
+    feeds, unreadable = await desk.scan("scan", "feeds", about="/metrics")
+    return Response(desk.metrics.written(feeds, unreadable), media_type=CONTENT_TYPE)
+
+
+async def _as_file(desk: Desk, operation: str, name: str, filename: str, kind: str) -> FileResponse:
+    """What an operation of `Scans` writes into a file, which is removed when it was sent."""
+    folder = Path(tempfile.mkdtemp())
+    remove = BackgroundTask(shutil.rmtree, folder, ignore_errors=True)
+    try:
+        await desk.scan("heavy", operation, name, str(folder / filename), about=name)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return FileResponse(folder / filename, media_type=kind, filename=filename, background=remove)
+
+
+def _json(text: bytes) -> Response:
+    return Response(text, media_type="application/json")
 
 
 def _answered(slot: Slot, new: bool, counting: Metrics, response: Response) -> Plain:

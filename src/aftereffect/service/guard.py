@@ -1,18 +1,18 @@
 """What a request must be before anything looks at it, and what is noted about each."""
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from aftereffect.service.addresses import named_host
 from aftereffect.service.metrics import Metrics
-from aftereffect.service.problems import RefusalError, problem
+from aftereffect.service.problems import REASON, RefusalError, problem
 
 LARGEST_BODY = 1 << 20
 BODY_SECONDS = 10.0
@@ -37,51 +37,78 @@ class Guard:
             await self._app(scope, receive, send)
             return
         note: Note = {"method": scope["method"], "path": scope["path"], "status": 499}
-        start = time.perf_counter()
+        if scope["method"] == "HEAD":  # as GET, and the server leaves the body out
+            scope = {**scope, "method": "GET"}
+        start, answered = time.perf_counter(), False
 
         async def noting(message: Message) -> None:
+            nonlocal answered
             if message["type"] == "http.response.start":
-                note["status"] = message["status"]
+                note["status"], answered = message["status"], True
+                headers = MutableHeaders(scope=message)
+                headers.setdefault("X-Content-Type-Options", "nosniff")
+                headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
         try:
             try:
-                self._check(scope)
+                _check(scope)
                 await self._app(scope, await _received(scope, receive), noting)
             except RefusalError as refusal:
+                scope[REASON] = refusal.reason
                 await problem(refusal.status, refusal.message, refusal.field)(scope, receive, noting)
+            except Exception:
+                _log.exception("a request failed")
+                if not answered:
+                    await problem(500, "the service failed: its log says how")(scope, receive, noting)
         finally:
             self._note(scope, note, time.perf_counter() - start)
-
-    def _check(self, scope: Scope) -> None:
-        headers = Headers(scope=scope)
-        host = headers.get("host", "")
-        if scope["method"] not in CHANGING:
-            return
-        origin = headers.get("origin")
-        foreign = origin is not None and urlsplit(origin).netloc != host
-        if foreign or headers.get("sec-fetch-site") in ("cross-site", "same-site"):
-            raise RefusalError(403, "pages of other origins may change nothing here")
-        length = headers.get("content-length", "0")
-        if length.isdigit() and int(length) > LARGEST_BODY:
-            raise RefusalError(413, f"a body may have {LARGEST_BODY:,} bytes at most, got {int(length):,}")
-        has_body = length != "0" or "transfer-encoding" in headers
-        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if (has_body or kind) and kind != "application/json":
-            raise RefusalError(415, f"the content type must be application/json, got {kind or 'none'}")
 
     def _note(self, scope: Scope, note: Note, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "other")
         self._metrics.note(note["method"], route, note["status"], seconds)
         client = scope.get("client") or ("",)
-        _log.info("request", extra={"note": {**note, "ms": round(seconds * 1e3, 2), "client": client[0]}})
+        level = logging.INFO if note["status"] < 500 else logging.WARNING if note["status"] == 503 else logging.ERROR
+        if level > logging.INFO and REASON in scope:
+            note["reason"] = scope[REASON]
+        _log.log(level, "request", extra={"note": {**note, "ms": round(seconds * 1e3, 2), "client": client[0]}})
+
+
+def _check(scope: Scope) -> None:
+    headers = Headers(scope=scope)
+    hosts = headers.getlist("host")
+    if named_host(hosts) is None and (hosts or scope["http_version"] != "1.0"):
+        raise RefusalError(400, f"a request must have one Host header that names a host, got {hosts[:2] or 'none'}")
+    if scope["method"] not in CHANGING:
+        return
+    origin = headers.get("origin")
+    foreign = origin is not None and _place(origin) != hosts[0].lower() if hosts else origin is not None
+    if foreign or headers.get("sec-fetch-site", "").strip().lower() in ("cross-site", "same-site"):
+        raise RefusalError(403, "pages of other origins may change nothing here")
+    length = headers.get("content-length", "0")
+    if length.isdigit() and int(length) > LARGEST_BODY:
+        raise RefusalError(413, f"a body may have {LARGEST_BODY:,} bytes at most, got {int(length):,}")
+    has_body = length != "0" or "transfer-encoding" in headers
+    kind, _, further = headers.get("content-type", "").partition(";")
+    if (has_body or kind) and kind.strip().lower() != "application/json":
+        raise RefusalError(415, f"the content type must be application/json, got {kind.strip().lower() or 'none'}")
+    if "charset" in further.lower() and "utf-8" not in further.lower():
+        raise RefusalError(415, "a body must be written in UTF-8")
+
+
+def _place(origin: str) -> str:
+    """Host and port of an origin; nothing that a host is called where there is none to be read."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
 
 
 async def _received(scope: Scope, receive: Receive) -> Receive:
     """The body, all of it, within its limits; as if it came at once."""
     if scope["method"] not in CHANGING:
         return receive
-    parts: list[bytes] = []
+    body = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
             more = True
@@ -89,13 +116,15 @@ async def _received(scope: Scope, receive: Receive) -> Receive:
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     raise RefusalError(400, "the request ended before its body did")
-                parts.append(message.get("body", b""))
+                body += message.get("body", b"")
                 more = message.get("more_body", False)
-                if sum(map(len, parts)) > LARGEST_BODY:
+                if len(body) > LARGEST_BODY:
                     raise RefusalError(413, f"a body may have {LARGEST_BODY:,} bytes at most")
     except TimeoutError:
         raise RefusalError(408, f"the body did not come within {BODY_SECONDS:g} seconds") from None
-    return _at_once(b"".join(parts), receive)
+    if b"\0" in body:  # there is none in JSON; in UTF-16 and UTF-32 there are many, and Python's reader would take those too
+        raise RefusalError(400, "a body must be JSON written in UTF-8")
+    return _at_once(bytes(body), receive)
 
 
 def _at_once(body: bytes, then: Receive) -> Callable[[], Awaitable[Message]]:
@@ -109,16 +138,3 @@ def _at_once(body: bytes, then: Receive) -> Callable[[], Awaitable[Message]]:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return received
-
-
-class JsonLines(logging.Formatter):
-    """A line of JSON for each thing that is logged; there is never a token, a query or a body in it."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """One line."""
-        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z"
-        line = {"time": moment, "level": record.levelname.lower(), "message": record.getMessage()}
-        line |= getattr(record, "note", {})
-        if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)

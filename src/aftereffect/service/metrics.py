@@ -1,7 +1,12 @@
 """Numbers for Prometheus."""
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+import time
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from aftereffect.service.feeds import Feed
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -33,6 +38,17 @@ class Metrics:
         """One decision or outcome."""
         self._recorded.labels(kind).inc()
 
-    def written(self) -> bytes:
-        """As Prometheus reads it."""
-        return generate_latest(self._registry)
+    def written(self, feeds: Iterable[Feed], unreadable: int) -> bytes:
+        """As Prometheus reads it, with how the totals of experiments come in and how many experiments cannot be read."""
+        of_feeds, now = CollectorRegistry(), time.time()
+        waiting = Gauge("aftereffect_slots_waiting", "Slots played and not told.", ("experiment",), registry=of_feeds)
+        last = Gauge(
+            "aftereffect_last_total_seconds", "Seconds since a total was last told.", ("experiment",), registry=of_feeds
+        )
+        Gauge("aftereffect_experiments_unreadable", "Experiments that cannot be read.", registry=of_feeds).set(unreadable)
+        for feed in feeds:
+            waiting.labels(feed.experiment).set(feed.untold)
+            seconds = feed.seconds(now)
+            if seconds is not None:
+                last.labels(feed.experiment).set(seconds)
+        return generate_latest(self._registry) + generate_latest(of_feeds)

@@ -2,20 +2,25 @@
 
 import logging
 import socket
-import sys
 
 import uvicorn
 
 from aftereffect.checks import whole
 from aftereffect.errors import OutputError, ParameterError
 from aftereffect.live import open_storage
+from aftereffect.live.storage import MemoryStorage
 from aftereffect.service.addresses import is_loopback
 from aftereffect.service.app import create_app
-from aftereffect.service.guard import JsonLines
+from aftereffect.service.connections import Connections
+from aftereffect.service.logs import log_to_stderr
+from aftereffect.service.protocol import protocol_for
+from aftereffect.service.scans import Scans
+from aftereffect.service.worker import Worker
 
 #: Seconds that requests which are under way get to end in, when the service is asked to stop.
 _GRACE = 10
 _BACKLOG = 2048
+_log = logging.getLogger("aftereffect.service")
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -33,21 +38,33 @@ def listening(host: str, port: int) -> socket.socket:
     return listener
 
 
-def server_for(storage: str, host: str, port: int, root_path: str = "") -> tuple[uvicorn.Server, socket.socket]:
-    """A server, and the socket that it listens on.
+def server_for(
+    storage: str, host: str, port: int, root_path: str = "", worker: Worker | None = None
+) -> tuple[uvicorn.Server, socket.socket]:
+    """A server, and the socket that it listens on; the worker, if it is given, reads long logs of the same storage.
 
     Raises
     ------
+    StorageError
+        If the storage cannot be opened and written.
     ParameterError
         If others could reach it, and there is no token.
     """
     local = is_loopback(host)
     place = open_storage(storage)
-    if not local and not any(token.revoked_at is None for token in place.tokens()):
-        raise ParameterError(f"{host} can be reached from elsewhere: make a token first, with aftereffect token create")
-    listener = listening(host, port)
+    try:
+        place.prepare()
+        if not local and not any(token.revoked_at is None for token in place.tokens()):
+            raise ParameterError(f"{host} can be reached from elsewhere: make a token first, with aftereffect token create")
+        listener = listening(host, port)
+    except BaseException:
+        place.close()
+        raise
+    scans = Scans(place) if isinstance(place, MemoryStorage) else worker or Worker(storage)
     config = uvicorn.Config(
-        create_app(place, local=local),
+        create_app(place, scans, local=local),
+        http=protocol_for(Connections()),
+        ws="none",
         root_path=root_path.rstrip("/"),
         log_config=None,
         access_log=False,
@@ -59,25 +76,15 @@ def server_for(storage: str, host: str, port: int, root_path: str = "") -> tuple
     return uvicorn.Server(config), listener
 
 
-def log_to_stderr() -> None:
-    """Lines of JSON, one per request."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
-    for name in ("aftereffect.service", "uvicorn.error"):
-        logger = logging.getLogger(name)
-        logger.handlers, logger.propagate = [handler], False
-        logger.setLevel(logging.INFO)
-
-
 def address_of(listener: socket.socket) -> str:
     """Where people find what listens there."""
     host, port = listener.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
-def serve_until_stopped(storage: str, host: str, port: int, root_path: str) -> None:
+def serve_until_stopped(storage: str, host: str, port: int, root_path: str, worker: Worker) -> None:
     """Run the service until it is asked to stop; requests that are under way come to their end."""
-    server, listener = server_for(storage, host, port, root_path)
+    server, listener = server_for(storage, host, port, root_path, worker)
     log_to_stderr()
-    print(f"aftereffect at {address_of(listener)}", file=sys.stderr, flush=True)
+    _log.info("listening", extra={"note": {"address": address_of(listener)}})
     server.run(sockets=[listener])

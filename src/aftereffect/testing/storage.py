@@ -175,7 +175,7 @@ class StorageContract(ABC):
 
     def test_tokens_are_kept_and_revoked_once(self) -> None:
         storage = self.connect()
-        require(storage.tokens() == [], "an empty place must have no tokens")
+        require(storage.tokens() == [] and not storage.has_tokens(), "an empty place must have no tokens")
         first = storage.add_token("ci", "read", "today", b"1" * 32)
         second = self.connect().add_token("ci", "write", "today", b"2" * 32)
         require(first[1:] == ("ci", "read", b"1" * 32, "today", None), "a token must come back as it was given")
@@ -184,6 +184,10 @@ class StorageContract(ABC):
         require(revoked == first._replace(revoked_at="later"), "a revoked token must say since when")
         require(storage.revoke_token(first.id, "still later") == revoked, "and stay revoked since then")
         require(self.connect().tokens() == [revoked, second], "also elsewhere, and no other token with it")
+        found = [self.connect().token(token.digest) for token in (first, second)]
+        require(found == [revoked, second], "a token must be found by its digest, also when it was revoked")
+        require(self.connect().token(bytes(32)) is None, "no token must be found by another digest")
+        require(self.connect().has_tokens(), "tokens that were revoked must count as made")
         require(storage.revoke_token(second.id + 100, "later") is None, "None for a token that is not there")
 
     def test_a_token_is_found_by_its_digest(self) -> None:

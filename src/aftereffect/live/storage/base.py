@@ -160,6 +160,10 @@ class Storage(ABC):
         """Note when a token was revoked, unless it was before; None if there is no such token."""
 
     @abstractmethod
+    def prepare(self) -> None:
+        """Make sure that it can be read and written: tables are made where there are none, nothing else is changed."""
+
+    @abstractmethod
     def examine(self) -> list[str]:
         """What is wrong with the medium by its own checks; nothing if all is well or it has none."""
 

@@ -185,6 +185,10 @@ class DatabaseStorage(Storage):
             self._lock(connection, experiment)
             yield DatabaseLog(connection, experiment, self._keys)
 
+    def prepare(self) -> None:
+        with self._changing():
+            pass
+
     def examine(self) -> list[str]:
         return [str(damage) for damage in map(damage_of, self._rows(_TOKENS)) if damage]
 

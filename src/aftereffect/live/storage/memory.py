@@ -105,6 +105,9 @@ class MemoryStorage(Storage):
                 known = self._tokens[known.digest] = known._replace(revoked_at=revoked_at)
             return known
 
+    def prepare(self) -> None:
+        """Nothing to make."""
+
     def examine(self) -> list[str]:
         return []
 

@@ -10,6 +10,17 @@ from aftereffect.live.storage.statements import run
 #: Any number that nobody else uses: whoever makes tables or experiments holds this lock.
 _SETUP_LOCK = 0x_AF7E_EFFE_C7
 
+#: When a server that cannot be reached counts as gone, in seconds (the last: milliseconds); a URL may say otherwise.
+_TIMEOUTS = {
+    "connect_timeout": 10,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+#: What a statement may take beside waiting for others who write.
+_STATEMENT_MILLISECONDS = 60_000
+
 _ONE_MOMENT = sa.text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 #: Schemas on the search path that have our tables and that the user may not look into: PostgreSQL passes over them silently.
 _CLOSED = sa.text("""
@@ -23,6 +34,7 @@ _LOCK = sa.select(experiments.c.id).where(experiments.c.id == sa.bindparam("of")
 #: What PostgreSQL's errors mean, by the beginning of their codes.
 _EXPLANATIONS: dict[str, tuple[type[StorageError], str]] = {
     "53100": (StorageError, "the server's disk is full: nothing of this was recorded, make room and try again"),
+    "57014": (StorageError, "the server took too long: nothing of this was recorded, try again"),
     "55P03": (StorageError, "another client has been writing for too long: nothing of this was recorded, try again"),
     "23": (StorageError, "what was to be recorded is there already: nothing of this was recorded"),
     "25006": (StorageError, "the server takes no writes (a standby, perhaps)"),
@@ -41,13 +53,21 @@ class PostgresqlStorage(DatabaseStorage):
 
     def _engine(self, url: sa.URL) -> sa.Engine:
         # pre_ping: a server that was started again is noticed before a transaction, not by it.
-        engine = sa.create_engine(url, pool_pre_ping=True, max_overflow=-1, isolation_level="READ COMMITTED")
+        engine = sa.create_engine(
+            url,
+            pool_pre_ping=True,
+            max_overflow=-1,
+            isolation_level="READ COMMITTED",
+            connect_args={name: value for name, value in _TIMEOUTS.items() if name not in url.query},
+        )
         sa.event.listen(engine, "connect", self._settle)
         return engine
 
     def _settle(self, connection: sa.engine.interfaces.DBAPIConnection, _: object) -> None:
         cursor = connection.cursor()
-        cursor.execute(f"SET lock_timeout = {max(1, round(self.patience * 1000))}")
+        patience = max(1, round(self.patience * 1000))
+        cursor.execute(f"SET lock_timeout = {patience}")
+        cursor.execute(f"SET statement_timeout = {patience + _STATEMENT_MILLISECONDS}")
         # An acknowledged outcome must be on the disk, whatever the server's default.
         cursor.execute(
             "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
