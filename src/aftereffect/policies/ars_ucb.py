@@ -16,6 +16,7 @@ spread whose constants d1 (of the lag) and d2 (of the variance) are finite, the 
 often enough.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cache
 
@@ -74,7 +75,7 @@ def kernels(slots_of_round: SlotsOfRound) -> PolicyKernels:
     """Algorithm 1 for one growth."""
 
     def decide(arms: Matrix, own: Vector, params: Vector, t: int, rng: np.random.Generator) -> tuple[int, int, int]:
-        chosen, highest = 0, -1.0
+        chosen, highest = 0, -math.inf
         shared = width(params[ALPHA], t)
         for arm in range(arms.shape[1]):
             if arms[PLAYS, arm] == 0.0:
