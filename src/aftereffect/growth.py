@@ -71,7 +71,7 @@ def power_slots_of(p: float, rounds: Vector) -> Vector:
 def rounds_within(p: float, slots: int) -> int:
     """The largest K with f(1) + ... + f(K) <= slots, for f(k) = k^p rounded up.
 
-    Rounds are added up in pieces, thousands at a time: where they grow slowly a piece is all rounds of one length, else it is one
+    Rounds are added up in pieces, thousands at a time: where they grow slowly a piece is all rounds of one length, else one
     round. So there are at most about sqrt(2 slots) of them, whatever p is.
 
     >>> rounds_within(2, 14), rounds_within(2, 29), rounds_within(1e-300, 29)
@@ -106,7 +106,8 @@ def _last_rounds(p: float, lengths: Vector, most: int) -> Vector:
         middle = low + np.ceil((high - low) / 2)
         fits = power_slots_of(p, middle) <= lengths
         low, high = np.where(fits, middle, low), np.where(fits, high, middle - 1)
-    return low
+    last: Vector = low
+    return last
 
 
 @register
