@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from aftereffect.checks import MOST_SLOTS, real, whole
+from aftereffect.checks import MOST_SLOTS, cut, real, whole
 from aftereffect.errors import ParameterError
 from aftereffect.kernels import Vector
 from aftereffect.spec import Spec, as_spec, register
@@ -194,7 +194,12 @@ class Tabulated(Growth):
         return table
 
     def _checked(self, k: int, at_least: int) -> int:
-        slots = whole(f"growth({k})", self.function(k), at_least=1)
+        try:
+            given = self.function(k)
+        except Exception as error:
+            wanted = f"growth({k}) must be a whole number of at least 1"
+            raise ParameterError(f"{wanted}, but calling it gave {type(error).__name__}: {cut(str(error))}") from error
+        slots = whole(f"growth({k})", given, at_least=1)
         if slots < at_least:
             raise ParameterError(f"growth must not decrease, but growth({k}) = {slots} after {at_least}")
         return min(slots, MOST_SLOTS)
