@@ -17,8 +17,10 @@ EXTREMES = (
     0, 1, 2, -1, -0.0, 0.5, 1.0, math.nan, math.inf, -math.inf, 5e-324, 1e-300, 1e-9, 0.01, 1 - 2**-53, 1 + 2**-52, 1e300,
     1.7e308, 2**31, 2**40, 2**53, 2**53 + 1, 2**63, 2**64, 10**30, 10**400, 10_000_000, 10_000_001,
 )  # fmt: skip
-ODDITIES = (True, None, "", "ucb1", b"x", (), [], {}, object, 1 + 1j, Decimal("0.5"), Decimal("sNaN"), Fraction(1, 3),
-            Fraction(10**400, 3), np.float32(0.5), np.int64(3), np.array(0.5), np.array([1.0]), ae.Ucb1(), ae.Immediate())  # fmt: skip
+ODDITIES = (
+    True, None, "", "ucb1", b"x", (), [], {}, object, 1 + 1j, Decimal("0.5"), Decimal("sNaN"), Fraction(1, 3),
+    Fraction(10**400, 3), np.float32(0.5), np.int64(3), np.array(0.5), np.array([1.0]), ae.Ucb1(), ae.Immediate(),
+)  # fmt: skip
 KINDS = (ae.Policy, ae.Environment, ae.Delaying, ae.Reward, ae.Growth, ae.Schedule)
 #: The kind of what is simulated by machine code.
 COMPILED = "compiled"

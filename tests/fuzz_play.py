@@ -18,7 +18,7 @@ TOTALS = (0.0, 1.0, -1.0, 5.0, 1e-300, 1e6)
 WORLD = ae.StochasticBandit([0.7, 0.4, 0.1], ae.Interval(1, 4))
 
 
-class Wrong(Exception):
+class WrongError(Exception):
     """What must not be, though no exception says so."""
 
 
@@ -84,7 +84,7 @@ def simulate(policy: ae.Policy, environment: ae.Environment, horizon: int, engin
         return  # compiled it takes milliseconds; as it is written, minutes
     outcome = play(task, prepared).outcome
     if outcome.plays.sum() != horizon or not np.isfinite(outcome.regret).all():
-        raise Wrong(f"{outcome.plays.sum()} of {horizon} slots played, regret {outcome.regret}")
+        raise WrongError(f"{outcome.plays.sum()} of {horizon} slots played, regret {outcome.regret}")
 
 
 def _longest(environment: ae.Environment, horizon: int) -> int:
@@ -102,7 +102,7 @@ def live(policy: ae.Policy, case: Case, draw: random.Random) -> None:
         )
     except ae.AftereffectError:
         if list(storage.names()):
-            raise Wrong("refused, but recorded") from None
+            raise WrongError("refused, but recorded") from None
         raise
     try:
         for _ in range(4):
@@ -111,7 +111,7 @@ def live(policy: ae.Policy, case: Case, draw: random.Random) -> None:
         experiment.status()
     except ae.AftereffectError as error:
         if not isinstance(error, ae.ConflictError):  # the horizon may be over
-            raise Wrong(f"created, but then refused: {error}") from None
+            raise WrongError(f"created, but then refused: {error}") from None
     rounds(experiment.settings.policy, case.arms, experiment.settings.planned_slots, draw)
 
 
@@ -120,13 +120,13 @@ def rounds(policy: ae.Policy, arms: int, horizon: int, draw: random.Random) -> N
     decide, absorb = policy.kernels()
     state, params = policy.initial(arms), policy.params(arms, horizon)
     if not all(np.isfinite(array).all() for array in (*state, params)):
-        raise Wrong("state or parameters are not finite")
+        raise WrongError("state or parameters are not finite")
     rng = np.random.Generator(np.random.PCG64(case_seed := draw.randrange(2**32)))
     t = 0
     for _ in range(max(2, min(1_000, 20_000 // arms))):
         arm, slots, window = decide(*state, params, t, rng)
         if not (0 <= arm < arms and slots >= 1 and 0 <= window <= slots):
-            raise Wrong(f"decided {arm, slots, window} at slot {t} with seed {case_seed}")
+            raise WrongError(f"decided {arm, slots, window} at slot {t} with seed {case_seed}")
         slots = min(slots, horizon - t)
         looked = min(window, slots)
         if window > 0 and draw.random() < 0.3:  # some are missing, or it was held longer
@@ -137,4 +137,4 @@ def rounds(policy: ae.Policy, arms: int, horizon: int, draw: random.Random) -> N
         if t >= horizon:
             break
     if not all(np.isfinite(array).all() for array in state):
-        raise Wrong("the state is not finite any more")
+        raise WrongError("the state is not finite any more")

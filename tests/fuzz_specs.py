@@ -128,11 +128,9 @@ def main() -> int:
     bad = sorted((each for each in found if each.bad), key=lambda each: each.case.number)
     for each in bad[:100]:
         print(f"BAD {each.case.number}: {each.outcome}: {each.case}"[:600])
-    slowest = max((each.seconds for each in found if not each.bad), default=0.0)
-    print(
-        f"{len(found):,} cases of seed {given.seed}: {len(bad)} bad, slowest {slowest:.2f} s of processor time, "
-        f"{time.monotonic() - begin:.0f} s in all"
-    )
+    for each in sorted(found, key=lambda each: -each.seconds)[:3]:
+        print(f"slowest, {each.seconds:.2f} s of processor time: case {each.case.number}: {each.case}"[:300])
+    print(f"{len(found):,} cases of seed {given.seed}: {len(bad)} bad, {time.monotonic() - begin:.0f} s in all")
     return 1 if bad or len(found) != given.count else 0
 
 
