@@ -9,7 +9,6 @@ tabulated up to the horizon and so serves simulations only.
 [4, 4, 8, 16]
 """
 
-import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -28,8 +27,8 @@ SlotsOfRound: TypeAlias = Callable[[Vector, int], int]
 
 _PROBED_ROUNDS = 32
 _LONGEST_TABLE = 10_000_000
-#: Of rounds that are added up at a time.
-_PIECES = 65_536
+#: Of rounds that are added up at a time: more and more.
+_FEWEST_PIECES, _MOST_PIECES = 16, 65_536
 
 
 class Growth(Spec, ABC):
@@ -71,15 +70,15 @@ def power_slots_of(p: float, rounds: Vector) -> Vector:
 def rounds_within(p: float, slots: int) -> int:
     """The largest K with f(1) + ... + f(K) <= slots, for f(k) = k^p rounded up.
 
-    Rounds are added up in pieces, thousands at a time: where they grow slowly a piece is all rounds of one length, else one
-    round. So there are at most about sqrt(2 slots) of them, whatever p is.
+    Rounds are added up in pieces, many at a time: where they grow slowly a piece is all rounds of one length, else one round.
+    So there are at most about sqrt(2 slots) of them, whatever p is.
 
     >>> rounds_within(2, 14), rounds_within(2, 29), rounds_within(1e-300, 29)
     (3, 3, 29)
     """
-    last, played = 0, 0.0
-    for first in itertools.count(1, _PIECES):
-        numbers = np.arange(first, first + _PIECES, dtype=float)
+    last, played, first, pieces = 0, 0.0, 1, _FEWEST_PIECES
+    while True:
+        numbers = np.arange(first, first + pieces, dtype=float)
         if p < 1:
             lengths, ends = numbers, _last_rounds(p, numbers, slots)
         else:
@@ -90,18 +89,18 @@ def rounds_within(p: float, slots: int) -> int:
             last, played = int(ends[beyond - 1]), float(reached[beyond - 1])
         if last == slots:  # all of one slot
             return last
-        if beyond < _PIECES:
+        if beyond < pieces:
             return last + int((slots - played) // lengths[beyond])
-    raise AssertionError("there is always a next piece")
+        first, pieces = first + pieces, min(2 * pieces, _MOST_PIECES)
 
 
 def _last_rounds(p: float, lengths: Vector, most: int) -> Vector:
     """The last round of at most each length, or `most`: between what rounding and the tolerance of `power_slots` leave open."""
     with np.errstate(over="ignore"):
         near = np.minimum(np.power(lengths, 1 / p), most)
-    open_share = min(1e-11 / p, 1.0)
-    low = np.maximum(np.floor(near * (1 - open_share)) - 2, 0)
-    high = np.minimum(np.ceil(near * (1 + open_share)) + 2, most)
+    open_factor = math.exp(min(1e-11 / p, 40.0))  # k^p within a factor is k within that factor's p-th root
+    low = np.maximum(np.floor(near / open_factor) - 2, 0)
+    high = np.minimum(np.ceil(near * open_factor) + 2, most)
     while (low < high).any():
         middle = low + np.ceil((high - low) / 2)
         fits = power_slots_of(p, middle) <= lengths

@@ -30,6 +30,8 @@ from aftereffect.policies.base import Policy, State
 from aftereffect.spec import register
 
 ALPHA, GROWTH = range(2)
+#: So that alpha ln t is a number.
+MAX_ALPHA = 1e300
 
 
 @register
@@ -55,7 +57,8 @@ class ArsUcb(Policy):
     growth: Growth = Power(2)
 
     def __post_init__(self) -> None:
-        self._set(alpha=real("alpha", self.alpha, above=0), growth=as_growth(self.growth))
+        alpha = real("alpha", real("alpha", self.alpha, above=0), at_most=MAX_ALPHA)
+        self._set(alpha=alpha, growth=as_growth(self.growth))
 
     def kernels(self) -> PolicyKernels:
         return kernels(self.growth.kernel())
