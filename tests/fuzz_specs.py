@@ -110,6 +110,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--compiled", type=int, default=1_000, help="how many of them are simulated by machine code")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--limit", type=float, default=MAX_SECONDS, help="seconds of processor time for each")
     parser.add_argument("--only", type=int, help="look at this case alone, here, with its traceback")
     given = parser.parse_args()
     if given.only is not None:
@@ -120,7 +121,7 @@ def main() -> int:
     begin = time.monotonic()
     if given.compiled:
         compile_all()
-    found = run(cases(given.seed, given.count, given.compiled), given.workers)
+    found = run(cases(given.seed, given.count, given.compiled), given.workers, given.limit)
     kinds = Counter((each.case.kind, "bad" if each.bad else each.outcome) for each in found)
     for kind in sorted({kind for kind, _ in kinds}):
         counts = ", ".join(f"{kinds[kind, word]:,} {word}" for word in ("accepted", "refused", "bad"))
