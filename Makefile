@@ -2,13 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: paper test demo crash-test bench bench-field bench-live bench-service bench-lag regret lint system clean help
+.PHONY: paper test demo crash-test fuzz bench bench-field bench-live bench-service bench-lag regret lint system clean help
 
 help:
 	@echo "make paper        reproduce the paper into paper/: figures, and a report on its claims"
 	@echo "make test         lint, types, layers, tests, doctests"
 	@echo "make demo         watch live experiments on a simulated world, in your browser"
 	@echo "make crash-test   kill -9 writers of live experiments and their service hundreds of times, and count what was lost"
+	@echo "make fuzz         20,000 spec strings and parameter sets, of every size, through parse, create, ask, tell and simulate"
 	@echo "make bench        measure the engines: beside their rivals, against T, arms and reach, on two cores"
 	@echo "make regret       the regret of SettleUcb beside its rivals, in the paper's settings and beyond, into regret/ and README.md"
 	@echo "make bench-field  measure other libraries and hand-written loops at the same work, and put the table into README.md"
@@ -35,6 +36,9 @@ demo: .venv/installed-service
 crash-test: .venv/installed-dev system
 	$(BIN)/python tests/crash_writers.py
 	$(BIN)/python tests/crash_service.py
+
+fuzz: .venv/installed-dev
+	$(BIN)/python tests/fuzz_specs.py --seed 1 --count 20000
 
 bench: .venv/installed-dask
 	$(BIN)/python benchmarks/engine.py

@@ -81,8 +81,8 @@ def test_a_simulation_tells_the_truth_and_the_label_says_so():
     [
         (lambda: ae.Odaaf("mode"), "unknown variant 'mode': known: mean, bounded, variance"),
         (lambda: ae.Odaaf("bounde"), "unknown variant 'bounde': did you mean 'bounded'?"),
-        (lambda: ae.Odaaf(mean_delay=-1), "mean_delay must be a number of at least 0, got -1"),
-        (lambda: ae.GeneralizedOdaaf(float("nan")), "d must be a number of at least 0, got nan"),
+        (lambda: ae.Odaaf(mean_delay=-1), "mean_delay must be a number from 0 to 9,007,199,254,740,992, got -1"),
+        (lambda: ae.GeneralizedOdaaf(float("nan")), "d must be a number from 0 to 9,007,199,254,740,992, got nan"),
         (lambda: ae.Odaaf("bounded").targets(100), "odaaf(variant=bounded) must be told mean_delay and bound"),
         (lambda: ae.GeneralizedOdaaf().targets(100), "generalized-odaaf must be told d"),
         (lambda: ae.simulate("odaaf(variant=bounded)", ae.StochasticBandit([0.9, 0.1], ae.Geometric(0.5)), 100),

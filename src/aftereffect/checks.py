@@ -5,6 +5,7 @@ Used by everything that has parameters, so that ``alpha=nan`` is refused with th
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
+from decimal import Decimal
 from numbers import Integral, Real
 
 import numpy as np
@@ -13,7 +14,7 @@ from aftereffect.errors import ParameterError
 
 #: Slots are counted in float64 state, which is exact up to here.
 MOST_SLOTS = 2**53
-#: Tables by lag are kept in memory; this one is 80 MB.
+#: Of spreads and delays; what a simulation can hold of it, `environments.sizes` says.
 LONGEST_LAG = 10_000_000
 
 _LONGEST_SHOWN = 60
@@ -30,12 +31,9 @@ def real(
 ) -> float:
     """A finite number within the given bounds."""
     wanted = _wanted("a number", above, at_least, below, at_most)
-    if isinstance(value, bool) or not isinstance(value, Real):
+    number = _float(value)
+    if number is None:
         raise ParameterError(f"{name} must be {wanted}, got {shown(value)}")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
     fits = (
         math.isfinite(number)
         and (above is None or number > above)
@@ -51,11 +49,12 @@ def real(
 def whole(name: str, value: object, *, at_least: int = 0, at_most: int | None = None) -> int:
     """A whole number within the given bounds; ``1e5`` is one, ``1.5`` is not."""
     wanted = _wanted("a whole number", None, at_least, None, at_most)
-    if isinstance(value, bool) or not isinstance(value, Real):
+    given = _float(value)
+    if given is None:
         raise ParameterError(f"{name} must be {wanted}, got {shown(value)}")
-    if not isinstance(value, Integral) and not float(value).is_integer():
-        raise ParameterError(f"{name} must be {wanted}, got {float(value):g}")
-    number = int(value if isinstance(value, Integral) else float(value))
+    if not isinstance(value, Integral) and not given.is_integer():
+        raise ParameterError(f"{name} must be {wanted}, got {given:g}")
+    number = int(value if isinstance(value, Integral) else given)
     if number < at_least or (at_most is not None and number > at_most):
         raise ParameterError(f"{name} must be {wanted}, got {shown(number)}")
     return number
@@ -109,7 +108,33 @@ def shown(value: object) -> str:
         text = " ".join(repr(value).split())
     except ValueError:  # Python does not print integers of thousands of digits
         return "a number of thousands of digits"
+    return cut(text)
+
+
+def cut(text: str) -> str:
+    """A text for a message, cut where it is long."""
     return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "..."
+
+
+def readable_bytes(count: float) -> str:
+    """An amount of memory for a message.
+
+    >>> readable_bytes(2**27), readable_bytes(21.8e12)
+    ('134 MB', '21,800 GB')
+    """
+    return f"{count / 1e9:,.0f} GB" if count >= 10e9 else f"{count / 1e6:,.0f} MB"
+
+
+def _float(value: object) -> float | None:
+    """A number as a float, infinite where it is larger than any; None if it is no number, or only counts as one."""
+    if isinstance(value, bool) or not isinstance(value, (Real, Decimal)):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+    except ValueError:  # a signalling NaN
+        return math.nan
 
 
 def _wanted(kind: str, above: float | None, at_least: float | None, below: float | None, at_most: float | None) -> str:

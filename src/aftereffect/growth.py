@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from aftereffect.checks import MOST_SLOTS, real, whole
+from aftereffect.checks import MOST_SLOTS, cut, real, whole
 from aftereffect.errors import ParameterError
 from aftereffect.kernels import Vector
 from aftereffect.spec import Spec, as_spec, register
@@ -27,6 +27,8 @@ SlotsOfRound: TypeAlias = Callable[[Vector, int], int]
 
 _PROBED_ROUNDS = 32
 _LONGEST_TABLE = 10_000_000
+#: Of rounds that are added up at a time: more and more.
+_FEWEST_PIECES, _MOST_PIECES = 16, 65_536
 
 
 class Growth(Spec, ABC):
@@ -54,6 +56,57 @@ def power_slots(params: Vector, k: int) -> int:
     power = math.pow(k, params[0])
     nearest = math.floor(power + 0.5)
     return nearest if abs(power - nearest) <= 1e-12 * power else math.ceil(power)
+
+
+def power_slots_of(p: float, rounds: Vector) -> Vector:
+    """``power_slots`` of many rounds at once."""
+    with np.errstate(over="ignore"):
+        power = np.minimum(np.power(rounds, p), MOST_SLOTS)
+    nearest = np.floor(power + 0.5)
+    slots: Vector = np.where(np.abs(power - nearest) <= 1e-12 * power, nearest, np.ceil(power))
+    return slots
+
+
+def rounds_within(p: float, slots: int) -> int:
+    """The largest K with f(1) + ... + f(K) <= slots, for f(k) = k^p rounded up.
+
+    Rounds are added up in pieces, many at a time: where they grow slowly a piece is all rounds of one length, else one round.
+    So there are at most about sqrt(2 slots) of them, whatever p is.
+
+    >>> rounds_within(2, 14), rounds_within(2, 29), rounds_within(1e-300, 29)
+    (3, 3, 29)
+    """
+    last, played, first, pieces = 0, 0.0, 1, _FEWEST_PIECES
+    while True:
+        numbers = np.arange(first, first + pieces, dtype=float)
+        if p < 1:
+            lengths, ends = numbers, _last_rounds(p, numbers, slots)
+        else:
+            lengths, ends = power_slots_of(p, numbers), numbers
+        reached = played + np.cumsum(np.diff(ends, prepend=last) * lengths)
+        beyond = int(np.searchsorted(reached, slots, side="right"))
+        if beyond > 0:
+            last, played = int(ends[beyond - 1]), float(reached[beyond - 1])
+        if last == slots:  # all of one slot
+            return last
+        if beyond < pieces:
+            return last + int((slots - played) // lengths[beyond])
+        first, pieces = first + pieces, min(2 * pieces, _MOST_PIECES)
+
+
+def _last_rounds(p: float, lengths: Vector, most: int) -> Vector:
+    """The last round of at most each length, or `most`: between what rounding and the tolerance of `power_slots` leave open."""
+    with np.errstate(over="ignore"):
+        near = np.minimum(np.power(lengths, 1 / p), most)
+    open_factor = math.exp(min(1e-11 / p, 40.0))  # k^p within a factor is k within that factor's p-th root
+    low = np.maximum(np.floor(near / open_factor) - 2, 0)
+    high = np.minimum(np.ceil(near * open_factor) + 2, most)
+    while (low < high).any():
+        middle = low + np.ceil((high - low) / 2)
+        fits = power_slots_of(p, middle) <= lengths
+        low, high = np.where(fits, middle, low), np.where(fits, high, middle - 1)
+    last: Vector = low
+    return last
 
 
 @register
@@ -140,7 +193,12 @@ class Tabulated(Growth):
         return table
 
     def _checked(self, k: int, at_least: int) -> int:
-        slots = whole(f"growth({k})", self.function(k), at_least=1)
+        try:
+            given = self.function(k)
+        except Exception as error:
+            wanted = f"growth({k}) must be a whole number of at least 1"
+            raise ParameterError(f"{wanted}, but calling it gave {type(error).__name__}: {cut(str(error))}") from error
+        slots = whole(f"growth({k})", given, at_least=1)
         if slots < at_least:
             raise ParameterError(f"growth must not decrease, but growth({k}) = {slots} after {at_least}")
         return min(slots, MOST_SLOTS)

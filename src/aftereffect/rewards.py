@@ -153,11 +153,30 @@ class Uniform(Reward):
         return variance
 
 
+#: Below this concentration numpy's sampler tries and tries again, the longer the smaller it is.
+_FEW_TRIES = 1e-4
+#: A parameter of a beta law that is smaller cannot be told from 0, the law not from that of a coin.
+_LEAST_PARAMETER = 1e-300
+
+
+def extreme_beta(a: float, b: float, rng: np.random.Generator) -> float:
+    """Beta(a, b) by Johnk's way in logarithms: U^(1/a) / (U^(1/a) + V^(1/b)), if that sum is at most 1; for small a and b."""
+    while True:
+        x, y = math.log(1.0 - rng.random()) / a, math.log(1.0 - rng.random()) / b
+        if max(x, y) < -1.0 or math.exp(x) + math.exp(y) <= 1.0:
+            return 1.0 / (1.0 + math.exp(min(y - x, 700.0)))
+
+
 def beta_one(params: Vector, mean: float, slot: int, rng: np.random.Generator) -> float:
     """``params`` holds the concentration."""
     if mean <= 0.0 or mean >= 1.0:
         return mean
-    drawn: float = rng.beta(params[0] * mean, params[0] * (1.0 - mean))
+    a, b = params[0] * mean, params[0] * (1.0 - mean)
+    if min(a, b) < _LEAST_PARAMETER:
+        return bernoulli_one(params, mean, slot, rng)
+    if params[0] < _FEW_TRIES:
+        return extreme_beta(a, b, rng)
+    drawn: float = rng.beta(a, b)
     return drawn
 
 
@@ -169,13 +188,13 @@ class Beta(Reward):
     Parameters
     ----------
     concentration
-        Above 0; the variance is mean (1 - mean) / (c + 1).
+        Above 0, at most 1e100; the variance is mean (1 - mean) / (c + 1).
     """
 
     concentration: float
 
     def __post_init__(self) -> None:
-        self._set(concentration=real("concentration", self.concentration, above=0))
+        self._set(concentration=real("concentration", self.concentration, above=0, at_most=1e100))
 
     def kernels(self) -> RewardKernels:
         return RewardKernels(beta_one, one_by_one(beta_one))

@@ -22,10 +22,10 @@ from aftereffect.spec import Spec, as_spec, register
 Rows: TypeAlias = NDArray[Any]
 
 _LARGEST_SEED = 2**63 - 1
-#: Rows are drawn in pieces of this many, so that little more than the result is in memory.
+#: So many numbers are drawn at a time, so that little more than the result is in memory.
 _PIECE = 1_000_000
-#: Each is held in memory, in a byte or more.
-_MOST_DRAWN = 1_000_000_000
+#: Of what was drawn, and of the sums over every 64 slots that go with it.
+MAX_DRAWN_BYTES = 1_000_000_000
 
 
 class Schedule(Spec, ABC):
@@ -62,7 +62,17 @@ class _Drawn(Schedule):
 
     @property
     def length(self) -> int:
-        return _MOST_DRAWN
+        return int(MAX_DRAWN_BYTES // max(self._slot_bytes, self.arms / 8))
+
+    @property
+    @abstractmethod
+    def _slot_bytes(self) -> int:
+        """What a row of one slot takes."""
+
+    @property
+    @abstractmethod
+    def _draws(self) -> int:
+        """How many numbers a slot takes."""
 
     def rows(self, slots: int) -> Rows:
         return _drawn(self, slots)
@@ -73,8 +83,9 @@ class _Drawn(Schedule):
 
     def _pieces(self, slots: int) -> Iterator[Rows]:
         rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(self.seed)))
-        for first in range(0, slots, _PIECE):
-            yield self._piece(rng, min(_PIECE, slots - first))
+        piece = max(_PIECE // self._draws, 1)
+        for first in range(0, slots, piece):
+            yield self._piece(rng, min(piece, slots - first))
 
 
 @lru_cache(maxsize=2)  # all policies of a study play the same
@@ -110,13 +121,25 @@ class DrawnArm(_Drawn):
     def arms(self) -> int:
         return len(self.shares)
 
+    @property
+    def _slot_bytes(self) -> int:
+        return self._type.itemsize
+
+    @property
+    def _draws(self) -> int:
+        return 1
+
+    @property
+    def _type(self) -> np.dtype[Any]:
+        return np.min_scalar_type(-self.arms)
+
     def paying(self, slots: int) -> Rows:
         """The arm that pays in each of the first slots."""
         return self.rows(slots)
 
     def _piece(self, rng: np.random.Generator, slots: int) -> Rows:
         bounds = np.cumsum(self.shares)[:-1]
-        return np.searchsorted(bounds, rng.random(slots), side="right").astype(np.min_scalar_type(-self.arms))
+        return np.searchsorted(bounds, rng.random(slots), side="right").astype(self._type)
 
 
 @register
@@ -141,6 +164,14 @@ class DrawnRewards(_Drawn):
     @property
     def arms(self) -> int:
         return len(self.means)
+
+    @property
+    def _slot_bytes(self) -> int:
+        return self.arms
+
+    @property
+    def _draws(self) -> int:
+        return self.arms
 
     def _piece(self, rng: np.random.Generator, slots: int) -> Rows:
         return (rng.random((slots, self.arms)) < self.means).astype(np.uint8)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from aftereffect.environments import roundwise, slotwise
 from aftereffect.environments.base import RECORD, EngineName, Environment
 from aftereffect.environments.pulls import Pulls
+from aftereffect.environments.sizes import check_memory
 from aftereffect.environments.slotwise import Step
 from aftereffect.environments.world import arranged
 from aftereffect.kernels import Collect, Engine, Lose, Matrix, Slots, World, WorldKernels
@@ -73,11 +74,10 @@ class DelayedEnvironment(Environment):
 
     def check(self, engine: EngineName, horizon: int) -> None:
         super().check(engine, horizon)
-        if engine == "slotwise" and isinstance(self._delays, Spreading):
-            for spread in dict.fromkeys(self._delays.by_arm(self.arms)):
-                slotwise.held(spread, horizon)
+        check_memory(self._delays, self.arms, engine, horizon)
 
     def engine(self, name: EngineName, horizon: int) -> Engine:
+        check_memory(self._delays, self.arms, name, horizon)
         pulls, lose = self._parts(horizon)
         if name == "roundwise":
             collect, rows, laws, memory = by_rounds(self._delays, self.arms, pulls, horizon)
@@ -87,6 +87,7 @@ class DelayedEnvironment(Environment):
         return Engine(WorldKernels(collect, lose), self._world(horizon, rows, laws), memory)
 
     def tracer(self, horizon: int) -> Engine:
+        check_memory(self._delays, self.arms, "slotwise", horizon)
         pulls, lose = self._parts(horizon)
         step, rows, laws, memory = by_slots(self._delays, self.arms, pulls, horizon)
         recorded = (memory[0] + len(RECORD), max(memory[1], horizon))

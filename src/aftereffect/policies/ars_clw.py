@@ -21,7 +21,7 @@ from aftereffect.kernels import Matrix, PolicyKernels, Vector
 from aftereffect.policies.base import Policy, State
 from aftereffect.policies.blocks import seed_length
 from aftereffect.policies.clw import gain_gamma
-from aftereffect.policies.learners import CELLS, blank, draw, feed_gain, forget
+from aftereffect.policies.learners import CELLS, blank, draw, feed_gain, forget, gain_of
 from aftereffect.spec import register
 
 OWN = PHASE, LEARNS = range(len(CELLS), len(CELLS) + 2)
@@ -88,4 +88,4 @@ def absorb(arms: Matrix, own: Vector, params: Vector, arm: int, slots: int, tota
     """Feed what was seen, unless the block was cut short."""
     if own[LEARNS] == 1.0:
         phase = TABLE + int(own[PHASE]) * WIDTH
-        feed_gain(arms, own, params[phase + GAMMA], arm, min(total / (2.0 * slots), 1.0))
+        feed_gain(arms, own, params[phase + GAMMA], arm, gain_of(total, 2.0 * slots))

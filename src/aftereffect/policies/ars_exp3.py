@@ -14,13 +14,12 @@ if the adversary chooses delays by looking at the play.
 Where the horizon is not told the whole is repeated, in epochs of 1024, 2048, 4096, ... slots.
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from aftereffect.checks import flag, real
-from aftereffect.growth import Power, power_slots
+from aftereffect.growth import Power, power_slots, rounds_within
 from aftereffect.kernels import Matrix, PolicyKernels, Vector
 from aftereffect.policies.base import Policy, State
 from aftereffect.policies.exp3 import exploration
@@ -80,22 +79,7 @@ class ArsExp3(Policy):
 
     def rounds(self, slots: int) -> int:
         """K, the number of whole rounds in that many slots."""
-        growth = Power(self.beta)
-        last, played = 0, 0
-        while True:
-            # All rounds of the next length at once: there are many of them where rounds grow slowly.
-            length = growth(last + 1)
-            if played + length > slots:
-                return last
-            upto = max(last + 1, math.floor(length ** (1 / self.beta)))
-            while growth(upto) > length:
-                upto -= 1
-            while growth(upto + 1) == length:
-                upto += 1
-            if played + (upto - last) * length > slots:
-                return last + (slots - played) // length
-            played += (upto - last) * length
-            last = upto
+        return rounds_within(self.beta, slots)
 
     def _epochs(self, horizon: int) -> list[int]:
         if not self.doubling:
@@ -128,6 +112,6 @@ def absorb(arms: Matrix, own: Vector, params: Vector, arm: int, slots: int, tota
     if own[LEARNS] > 0.0:
         epoch = TABLE + int(own[EPOCH]) * WIDTH
         gamma = params[epoch + GAMMA]
-        seen = min(total, float(slots)) * (own[LEARNS] / slots)  # as much as the slots that were planned would show
+        seen = min(max(total, 0.0), float(slots)) * (own[LEARNS] / slots)  # as much as the slots that were planned would show
         gain = seen / params[epoch + LONGEST]
         reinforce(arms, own, arm, gamma * gain / (arms.shape[1] * probability(arms, own, gamma, arm)))

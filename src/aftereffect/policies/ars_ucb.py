@@ -16,6 +16,7 @@ spread whose constants d1 (of the lag) and d2 (of the variance) are finite, the 
 often enough.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cache
 
@@ -29,6 +30,8 @@ from aftereffect.policies.base import Policy, State
 from aftereffect.spec import register
 
 ALPHA, GROWTH = range(2)
+#: So that alpha ln t is a number.
+MAX_ALPHA = 1e300
 
 
 @register
@@ -54,7 +57,8 @@ class ArsUcb(Policy):
     growth: Growth = Power(2)
 
     def __post_init__(self) -> None:
-        self._set(alpha=real("alpha", self.alpha, above=0), growth=as_growth(self.growth))
+        alpha = real("alpha", real("alpha", self.alpha, above=0), at_most=MAX_ALPHA)
+        self._set(alpha=alpha, growth=as_growth(self.growth))
 
     def kernels(self) -> PolicyKernels:
         return kernels(self.growth.kernel())
@@ -74,7 +78,7 @@ def kernels(slots_of_round: SlotsOfRound) -> PolicyKernels:
     """Algorithm 1 for one growth."""
 
     def decide(arms: Matrix, own: Vector, params: Vector, t: int, rng: np.random.Generator) -> tuple[int, int, int]:
-        chosen, highest = 0, -1.0
+        chosen, highest = 0, -math.inf
         shared = width(params[ALPHA], t)
         for arm in range(arms.shape[1]):
             if arms[PLAYS, arm] == 0.0:

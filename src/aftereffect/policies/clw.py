@@ -25,7 +25,7 @@ from aftereffect.kernels import Matrix, PolicyKernels, Vector
 from aftereffect.knowledge import Knowledge
 from aftereffect.policies.base import Policy, State
 from aftereffect.policies.blocks import VARIANTS, VariantName
-from aftereffect.policies.learners import LEARNERS, LearnerName, blank, draw
+from aftereffect.policies.learners import LEARNERS, LearnerName, blank, draw, gain_of
 from aftereffect.spec import nearest, register
 
 RATE, MIX, D, WINDOW, DIVISOR = range(5)
@@ -141,7 +141,7 @@ def kernels(variant: VariantName, learner: LearnerName) -> PolicyKernels:
         return arm, length(int(params[D]), rng), int(params[WINDOW])
 
     def absorb(arms: Matrix, own: Vector, params: Vector, arm: int, slots: int, total: float) -> None:
-        seen = total * (params[WINDOW] / slots)  # where slots are missing, as much as all of them would show
-        feed(arms, own, params[RATE], arm, min(seen / params[DIVISOR], 1.0))
+        seen = total * (params[WINDOW] / slots)  # as much as the slots that were planned would show
+        feed(arms, own, params[RATE], arm, gain_of(seen, params[DIVISOR]))
 
     return PolicyKernels(decide, absorb)

@@ -19,7 +19,7 @@ import numpy as np
 from aftereffect.errors import ParameterError
 from aftereffect.kernels import Matrix, PolicyKernels, Vector
 from aftereffect.policies.base import Policy, State
-from aftereffect.policies.learners import LEARNERS, LearnerName, blank, draw
+from aftereffect.policies.learners import LEARNERS, LearnerName, blank, draw, gain_of
 from aftereffect.spec import nearest, register
 
 Form = Literal["gain", "loss"]
@@ -77,6 +77,6 @@ def kernels(learner: LearnerName) -> PolicyKernels:
         return draw(arms, own, params[MIX], rng), 1, 1
 
     def absorb(arms: Matrix, own: Vector, params: Vector, arm: int, slots: int, total: float) -> None:
-        feed(arms, own, params[RATE], arm, min(total / slots, 1.0))
+        feed(arms, own, params[RATE], arm, gain_of(total, slots))
 
     return PolicyKernels(decide, absorb)

@@ -11,7 +11,7 @@ and safe whatever they printed: leaks in and out of a block are at most d per ph
 import math
 from dataclasses import dataclass, replace
 
-from aftereffect.checks import real
+from aftereffect.checks import MOST_SLOTS, real
 from aftereffect.errors import ParameterError
 from aftereffect.kernels import PolicyKernels, Vector
 from aftereffect.knowledge import Knowledge
@@ -43,7 +43,7 @@ class GeneralizedOdaaf(Policy):
 
     def __post_init__(self) -> None:
         if self.d is not None:
-            self._set(d=real("d", self.d, at_least=0))
+            self._set(d=real("d", self.d, at_least=0, at_most=MOST_SLOTS))
 
     def told(self, knowledge: Knowledge) -> "GeneralizedOdaaf":
         if self.d is not None:

@@ -22,6 +22,8 @@ ROWS = SCORE, WEIGHT = range(2)
 #: What the scores are taken against, the sum of the weights, that sum when all were last computed, and updates since.
 CELLS = SHIFT, SUM, SUM_THEN, UPDATES = range(4)
 
+#: An arm that is less likely is never drawn; it may have been played for other reasons.
+_LEAST_CHANCE = 2.0**-53
 #: The sum of weights is kept up to date by differences; errors must not add up for ever.
 _MOST_UPDATES = 4_096
 
@@ -57,6 +59,11 @@ def probability(arms: Matrix, own: Vector, mix: float, arm: int) -> float:
     """How likely an arm is to be drawn."""
     chance: float = (1.0 - mix) * arms[WEIGHT, arm] / own[SUM] + mix / arms.shape[1]
     return chance
+
+
+def gain_of(total: float, slots: float) -> float:
+    """What a total over some slots brings per slot, as a learner takes it: at least 0 and at most 1."""
+    return min(max(total / slots, 0.0), 1.0)
 
 
 def draw(arms: Matrix, own: Vector, mix: float, rng: np.random.Generator) -> int:
@@ -98,7 +105,7 @@ def refresh(arms: Matrix, own: Vector) -> None:
 
 def feed_loss(arms: Matrix, own: Vector, rate: float, arm: int, gain: float) -> None:
     """Exp3 on losses, without mixing."""
-    reinforce(arms, own, arm, -rate * (1.0 - gain) / probability(arms, own, 0.0, arm))
+    reinforce(arms, own, arm, -rate * (1.0 - gain) / max(probability(arms, own, 0.0, arm), _LEAST_CHANCE))
 
 
 def feed_gain(arms: Matrix, own: Vector, rate: float, arm: int, gain: float) -> None:
@@ -112,7 +119,7 @@ def feed_tsallis(arms: Matrix, own: Vector, rate: float, arm: int, gain: float) 
 
     Newton's steps for y, from the left, where they rise to the solution without passing it.
     """
-    arms[SCORE, arm] += (1.0 - gain) / probability(arms, own, 0.0, arm)
+    arms[SCORE, arm] += (1.0 - gain) / max(probability(arms, own, 0.0, arm), _LEAST_CHANCE)
     least = arms[SCORE, 0]
     for other in range(1, arms.shape[1]):
         least = min(least, arms[SCORE, other])

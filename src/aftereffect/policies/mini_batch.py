@@ -90,9 +90,9 @@ def kernels(base: PolicyKernels) -> PolicyKernels:
 
     def absorb(arms: Matrix, own: Vector, params: Vector, arm: int, slots: int, total: float) -> None:
         if own[LEARNS] == 1.0:
-            window = int(own[WINDOW])
-            # Had none of the slots been missing; and of a batch its average.
-            seen = min(total, float(slots)) / params[SIZE] * (window * params[SIZE] / max(slots, 1))
-            base_absorb(arms, own[BASE_OWN:], params[BASE_PARAMS:], arm, window, seen)
+            # As many batches as were looked at, whatever was planned, each with the average over all of them.
+            batches = max(int(slots / params[SIZE] + 0.5), 1) if own[WINDOW] > 0.0 else 0
+            seen = min(total, float(slots)) / params[SIZE] * (batches * params[SIZE] / max(slots, 1))
+            base_absorb(arms, own[BASE_OWN:], params[BASE_PARAMS:], arm, batches, seen)
 
     return PolicyKernels(decide, absorb)

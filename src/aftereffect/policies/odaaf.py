@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
-from aftereffect.checks import real
+from aftereffect.checks import MOST_SLOTS, real
 from aftereffect.errors import ParameterError
 from aftereffect.kernels import PolicyKernels, Vector
 from aftereffect.knowledge import Knowledge, knowledge_of
@@ -25,6 +25,9 @@ from aftereffect.spec import nearest, register
 from aftereffect.spreads import Spreading
 
 VariantName = Literal["mean", "bounded", "variance"]
+
+#: Delays longer than any run say nothing, and plays computed from them would overflow.
+MAX_KNOWLEDGE = Knowledge(mean_delay=MOST_SLOTS, variance=float(MOST_SLOTS) ** 2, bound=MOST_SLOTS)
 
 
 def _plays(horizon: int, m: int, delay: float) -> int:
@@ -94,9 +97,9 @@ class Odaaf(Policy):
     def __post_init__(self) -> None:
         if self.variant not in get_args(VariantName):
             raise ParameterError(f"unknown variant {self.variant!r}: {nearest(str(self.variant), get_args(VariantName))}")
-        for name in Knowledge._fields:
+        for name, most in MAX_KNOWLEDGE._asdict().items():
             if getattr(self, name) is not None:
-                self._set(**{name: real(name, getattr(self, name), at_least=0)})
+                self._set(**{name: real(name, getattr(self, name), at_least=0, at_most=most)})
 
     @classmethod
     def informed_by(cls, spread: Spreading, variant: VariantName = "mean", arms: int = 1) -> "Odaaf":

@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from aftereffect.checks import MOST_SLOTS
 from aftereffect.kernels import Matrix, PolicyKernels, Vector
 from aftereffect.policies.base import State
 
@@ -36,7 +37,7 @@ def params(horizon: int, targets: list[int], *, bridged: bool) -> Vector:
 
 def leader(arms: Matrix) -> tuple[int, int]:
     """The active arm with the highest average, and how many are active."""
-    best, active, highest = 0, 0, -1.0
+    best, active, highest = 0, 0, -math.inf
     for arm in range(arms.shape[1]):
         if arms[DROPPED, arm] == 0.0:
             active += 1
@@ -112,5 +113,6 @@ def rising(horizon: int, plays: Callable[[int], int]) -> list[int]:
     """n_1, n_2, ... while T 4^-m is above e: gaps of later phases are too small to be told apart in T slots."""
     targets: list[int] = []
     while horizon / 4.0 ** (len(targets) + 1) > math.e:
-        targets.append(max(plays(len(targets) + 1), *targets[-1:], 1))
+        # No run lasts longer than MOST_SLOTS, and what is more does not fit into compiled whole numbers.
+        targets.append(min(max(plays(len(targets) + 1), *targets[-1:], 1), MOST_SLOTS))
     return targets

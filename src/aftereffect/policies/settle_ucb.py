@@ -151,18 +151,20 @@ def decide(arms: Matrix, own: Vector, params: Vector, t: int, rng: np.random.Gen
 
 def absorb(arms: Matrix, own: Vector, params: Vector, arm: int, slots: int, total: float) -> None:
     """By what the round was for: settling, the second half of a visit, staying, or the first half of a visit."""
-    if own[SETTLED] == 0.0:
+    if own[SETTLED] == 0.0 and arm != int(own[ARM]):
+        credit(arms, arm, slots, total)  # played for other reasons: the arm that is held goes on climbing afterwards
+    elif own[SETTLED] == 0.0:
         settle(own, CURVE, int(params[HOLD]), arms.shape[1], slots, total)
         if own[LATE] > 0.0:
             arms[VISITS, arm] = 1.0
             credit(arms, arm, int(own[LATE]), own[BROUGHT])
-    elif own[WANTED] > 0.0:
+    elif own[WANTED] > 0.0 and arm == int(own[ARM]):
         finish(arms, own, arm, slots, total)
     elif arm == int(own[ARM]) and arms[PLAYS, arm] > 0.0:
         credit(arms, arm, slots, total)
     else:
         own[BEFORE] = arms[AVERAGE, int(own[ARM])]
-        own[ARM], own[WANTED], own[HALF], own[SEEN] = arm, slots, slots, total
+        own[ARM], own[WANTED], own[HALF], own[SEEN] = arm, max(slots, LEAST_LOOK // 2), slots, total
 
 
 def finish(arms: Matrix, own: Vector, arm: int, slots: int, total: float) -> None:
@@ -174,7 +176,8 @@ def finish(arms: Matrix, own: Vector, arm: int, slots: int, total: float) -> Non
     rise = (total / slots - seen / half) / math.sqrt(variance)
     silent = seen + total <= 0.0 and arms[PLAYS, arm] == 0.0 and counted < SILENT
     if silent or rise < -FALL or (rise > RISE and not lost(arms, arm, slots, total / slots)):
-        own[HALF], own[SEEN], own[WANTED], own[BEFORE] = slots, total, int(LONGER * slots), SETTLED_BY_NOW
+        longer = int(LONGER * max(slots, own[WANTED]))  # than was planned, though some of it be missing
+        own[HALF], own[SEEN], own[WANTED], own[BEFORE] = slots, total, longer, SETTLED_BY_NOW
         return
     own[WANTED] = 0.0
     arms[VISITS, arm] += 1.0

@@ -48,7 +48,12 @@ def room(least: int) -> int:
 
 def step(own: Vector, least: int) -> int:
     """How many slots to play next: single ones first, for the clumping; then a quarter of what was played."""
-    return 1 if own[SLOTS] < least else max(1, int(own[SLOTS]) // 4)
+    return step_after(own[SLOTS], least)
+
+
+def step_after(slots: float, least: int) -> int:
+    """The same after so many slots: it is also how far apart the points of the curve are."""
+    return 1 if slots < least else max(1, int(slots) // 4)
 
 
 def settle(own: Vector, curve: int, least: int, arms: int, slots: int, total: float) -> None:
@@ -57,8 +62,10 @@ def settle(own: Vector, curve: int, least: int, arms: int, slots: int, total: fl
     own[TOTAL] += total
     own[TRIED] += slots
     at = curve + 2 * int(own[POINTS])
-    own[at], own[at + 1] = own[SLOTS], own[TOTAL]
-    own[POINTS] += 1
+    last = own[at - 2] if own[POINTS] > 0.0 else 0.0
+    if own[SLOTS] - last >= step_after(last, least):  # live, slots may be missing: points are no closer than planned
+        own[at], own[at + 1] = own[SLOTS], own[TOTAL]
+        own[POINTS] += 1
     if own[TOTAL] <= 0.0:
         own[SILENCE] = own[SLOTS]
         if own[SLOTS] >= min(PATIENCE * arms * MOST_ROUNDS, LONGEST):
@@ -74,12 +81,14 @@ def settle(own: Vector, curve: int, least: int, arms: int, slots: int, total: fl
         middle += 2
     first, late = own[middle], own[SLOTS] - own[middle]
     collected = own[TOTAL] - own[middle + 1]
+    if late == 0.0:  # live, a round may be held so long that it is all there is
+        return
     if collected < 1.0 and own[SLOTS] < LONGEST:
         return
     lag = max(first - own[middle + 1] / (collected / late), 0.0) if collected > 0.0 else first
     if own[SILENCE] >= PATIENCE:
         lag = max(lag, own[SILENCE])
-    likely = min((collected + 1.0) / (late + 2.0), 1.0)
+    likely = min((max(collected, 0.0) + 1.0) / (late + 2.0), 1.0)
     error = math.sqrt(first * (1.0 - likely) / likely * (1.0 + first / late))
     rare = own[SLOTS] >= RARELY * least and first >= _LAGS * lag and error >= lag
     if first < _LAGS * (lag + _DOUBT * error + 0.5) and not rare and own[SLOTS] < LONGEST:

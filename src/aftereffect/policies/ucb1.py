@@ -9,6 +9,7 @@ With immediate rewards this is UCB1 and its regret logarithmic. With late ones i
 long reach it can settle on a wrong arm.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,7 +42,7 @@ class Ucb1(Policy):
 
 def decide(arms: Matrix, own: Vector, params: Vector, t: int, rng: np.random.Generator) -> tuple[int, int, int]:
     """The arm with the highest index, for one slot."""
-    chosen, highest = 0, -1.0
+    chosen, highest = 0, -math.inf
     shared = width(ALPHA, t)
     for arm in range(arms.shape[1]):
         if arms[PLAYS, arm] == 0.0:

@@ -84,10 +84,14 @@ class FiniteSpread(Spread):
         """The shares at lags 0, 1, ..., reach."""
 
     def by_arm(self, arms: int) -> tuple["Spread", ...]:
+        self._check_shares()
+        return super().by_arm(arms)
+
+    def _check_shares(self) -> None:
+        """Refuse shares that cannot be; spreads whose parameters are checked need no table for that."""
         shares = np.asarray(self.shares, dtype=float)
         if shares.ndim != 1 or not (shares >= 0).all() or abs(math.fsum(shares) - 1) > 1e-9 or shares[-1] == 0:
             raise ParameterError(f"the shares of {self} must be an array of numbers from 0 on that sum to 1 and end above 0")
-        return super().by_arm(arms)
 
     @cached_property
     def tails(self) -> Vector:
@@ -111,6 +115,28 @@ class FiniteSpread(Spread):
 
     def tail(self, lags: ArrayLike) -> Vector:
         return _looked_up(self.tails, lags, before=1.0)
+
+
+class Formula(FiniteSpread):
+    """A spread whose numbers are known without its shares: no table is made before a simulation needs it."""
+
+    @property
+    @abstractmethod
+    def reach(self) -> int:
+        """The largest lag with a positive share."""
+
+    @property
+    @abstractmethod
+    def mean_lag(self) -> float:
+        """The lag at which a unit of reward lands, on average."""
+
+    @property
+    @abstractmethod
+    def lag_variance(self) -> float:
+        """The variance of that lag."""
+
+    def _check_shares(self) -> None:
+        """Its parameters were checked."""
 
 
 class RandomLag(FiniteSpread):

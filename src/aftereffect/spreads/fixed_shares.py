@@ -9,12 +9,12 @@ from aftereffect.checks import lag, shares
 from aftereffect.errors import ParameterError
 from aftereffect.kernels import Vector
 from aftereffect.spec import register
-from aftereffect.spreads.base import FixedShares, normalised
+from aftereffect.spreads.base import FixedShares, Formula, normalised
 
 
 @register
 @dataclass(frozen=True)
-class Interval(FixedShares):
+class Interval(Formula, FixedShares):
     """Equal shares at the lags a, a+1, ..., b-1.
 
     Parameters
@@ -41,14 +41,26 @@ class Interval(FixedShares):
     def bound(self) -> int:
         return self.b
 
+    @property
+    def reach(self) -> int:
+        return self.b - 1
+
+    @property
+    def mean_lag(self) -> float:
+        return (self.a + self.b - 1) / 2
+
+    @property
+    def lag_variance(self) -> float:
+        return ((self.b - self.a) ** 2 - 1) / 12
+
     @cached_property
     def shares(self) -> Vector:
-        return normalised([0.0] * self.a + [1.0] * (self.b - self.a))
+        return normalised(np.repeat([0.0, 1.0], [self.a, self.b - self.a]))
 
 
 @register
 @dataclass(frozen=True)
-class LinearDecay(FixedShares):
+class LinearDecay(Formula, FixedShares):
     """Shares in proportion to d, d-1, ..., 1 at the lags 1, 2, ..., d.
 
     Parameters
@@ -62,6 +74,18 @@ class LinearDecay(FixedShares):
     def __post_init__(self) -> None:
         self._set(d=lag("d", self.d, at_least=1))
 
+    @property
+    def reach(self) -> int:
+        return self.d
+
+    @property
+    def mean_lag(self) -> float:
+        return (self.d + 2) / 3
+
+    @property
+    def lag_variance(self) -> float:
+        return (self.d + 2) * (self.d - 1) / 18
+
     @cached_property
     def shares(self) -> Vector:
         return normalised(np.append(0.0, np.arange(self.d, 0, -1)))
@@ -69,7 +93,7 @@ class LinearDecay(FixedShares):
 
 @register
 @dataclass(frozen=True)
-class LinearRise(FixedShares):
+class LinearRise(Formula, FixedShares):
     """Shares in proportion to 1, 2, ..., d at the lags 1, 2, ..., d.
 
     Parameters
@@ -82,6 +106,18 @@ class LinearRise(FixedShares):
 
     def __post_init__(self) -> None:
         self._set(d=lag("d", self.d, at_least=1))
+
+    @property
+    def reach(self) -> int:
+        return self.d
+
+    @property
+    def mean_lag(self) -> float:
+        return (2 * self.d + 1) / 3
+
+    @property
+    def lag_variance(self) -> float:
+        return (self.d + 2) * (self.d - 1) / 18
 
     @cached_property
     def shares(self) -> Vector:

@@ -9,7 +9,7 @@ from aftereffect.checks import lag, shares
 from aftereffect.errors import ParameterError
 from aftereffect.kernels import Matrix, Vector
 from aftereffect.spec import register
-from aftereffect.spreads.base import DrawLag, RandomLag, normalised
+from aftereffect.spreads.base import DrawLag, Formula, RandomLag, normalised
 
 
 def uniform_lag(tables: Matrix, row: int, rng: np.random.Generator) -> int:
@@ -19,7 +19,7 @@ def uniform_lag(tables: Matrix, row: int, rng: np.random.Generator) -> int:
 
 @register
 @dataclass(frozen=True)
-class UniformDelay(RandomLag):
+class UniformDelay(Formula, RandomLag):
     """The whole reward lands at one lag, drawn uniformly from a, a+1, ..., b.
 
     Parameters
@@ -41,9 +41,21 @@ class UniformDelay(RandomLag):
         if self.b < self.a:
             raise ParameterError(f"the longest delay b must be at least the shortest a = {self.a}, got {self.b}")
 
+    @property
+    def reach(self) -> int:
+        return self.b
+
+    @property
+    def mean_lag(self) -> float:
+        return (self.a + self.b) / 2
+
+    @property
+    def lag_variance(self) -> float:
+        return ((self.b - self.a + 1) ** 2 - 1) / 12
+
     @cached_property
     def shares(self) -> Vector:
-        return normalised([0.0] * self.a + [1 / (self.b - self.a + 1)] * (self.b - self.a + 1))
+        return normalised(np.repeat([0.0, 1 / (self.b - self.a + 1)], [self.a, self.b - self.a + 1]))
 
     def lag_kernel(self) -> DrawLag:
         return uniform_lag

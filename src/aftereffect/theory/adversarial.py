@@ -12,7 +12,7 @@ Corollary 4 of the paper on CLW, without the O(d) per phase which that leaves op
 import math
 from dataclasses import dataclass
 
-from aftereffect.checks import real, whole
+from aftereffect.checks import MOST_SLOTS, real, whole
 from aftereffect.growth import Power
 from aftereffect.policies import ArsClw, ArsExp3
 
@@ -75,10 +75,12 @@ def ars_clw_bound(policy: ArsClw, arms: int, d: float, horizon: int) -> ArsClwBo
     return ArsClwBound(learning, 2 * first_right_guess(policy, late))
 
 
-def first_right_guess(policy: ArsClw, d: float) -> int:
-    """h^-1(d): the first T with h(T) >= d."""
+def first_right_guess(policy: ArsClw, d: float) -> float:
+    """h^-1(d): the first T with h(T) >= d; infinite if no run is that long."""
     high = 2
     while policy.guess(high) < d:
+        if high > MOST_SLOTS:
+            return math.inf
         high *= 2
     low = high // 2
     while high - low > 1:
@@ -88,4 +90,8 @@ def first_right_guess(policy: ArsClw, d: float) -> int:
 
 
 def _checked(arms: int, d: float, horizon: int) -> tuple[int, int, float]:
-    return whole("arms", arms, at_least=2), whole("horizon", horizon, at_least=1), real("d", d, at_least=0)
+    return (
+        whole("arms", arms, at_least=2, at_most=MOST_SLOTS),
+        whole("horizon", horizon, at_least=1, at_most=MOST_SLOTS),
+        real("d", d, at_least=0),
+    )

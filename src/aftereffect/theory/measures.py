@@ -15,7 +15,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from aftereffect.checks import LONGEST_LAG, cut
 from aftereffect.environments import StochasticBandit
+from aftereffect.errors import ParameterError
 from aftereffect.kernels import Vector
 from aftereffect.spreads import Geometric, PowerLaw, RandomLag, Spread
 
@@ -62,6 +64,11 @@ def _largest(by_arm: list[Vector]) -> Vector:
 def _summed(term: Term, environment: StochasticBandit) -> float:
     ends = [_end(spread) for spread in environment.spreads]
     last = int(max((end for end in ends if math.isfinite(end)), default=0))
+    if last > LONGEST_LAG:
+        raise ParameterError(
+            f"d1 and d2 are summed lag by lag, over at most {LONGEST_LAG:,}, but {cut(str(environment.spread))} needs {last:,} "
+            "of them: take a smaller gamma"
+        )
     if not any(map(math.isinf, ends)):
         return math.fsum(term(np.arange(last + 1)))
     first = max(last, _ONE_BY_ONE)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aftereffect.checks import whole
+from aftereffect.checks import MOST_SLOTS, whole
 from aftereffect.environments import StochasticBandit
 from aftereffect.growth import Growth
 from aftereffect.policies import ArsUcb
@@ -23,6 +23,8 @@ from aftereffect.theory.measures import d1, d2
 
 #: Rounds looked at for k0. For k^p the last violation is near 1.5 p, and p is at most 100.
 _ROUNDS = 1_000
+#: Rounds looked at for N(d2), which grows without bound as alpha falls to 4 and where rounds hardly grow.
+_MOST_ROUNDS = 200_000
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,11 @@ def k0(growth: Growth) -> int:
 
 
 def theorem_1(policy: ArsUcb, environment: StochasticBandit, horizon: int) -> Theorem1:
-    """The bound for a policy in an environment; its constant is infinite for alpha <= 4 and where d1 or d2 is."""
-    slots = whole("horizon", horizon, at_least=1)
+    """The bound for a policy in an environment.
+
+    Its constant is infinite for alpha <= 4, where d1 or d2 is, and where N(d2) takes more than 200,000 rounds.
+    """
+    slots = whole("horizon", horizon, at_least=1, at_most=MOST_SLOTS)
     gaps = environment.gaps[environment.gaps > 0]
     expectation, variance = d1(environment), d2(environment)
     last = k0(policy.growth)
@@ -91,11 +96,11 @@ def theorem_1(policy: ArsUcb, environment: StochasticBandit, horizon: int) -> Th
 
 
 def _plays_until(growth: Growth, most: float) -> float:
-    """The last F(K) with F(K) < most K."""
-    played, k = 0, 0
-    while True:
-        k += 1
+    """The last F(K) with F(K) < most K; infinite, which bounds it as well, if that takes more than `_MOST_ROUNDS`."""
+    played = 0
+    for k in range(1, _MOST_ROUNDS + 1):
         before = played
         played += growth(k)
         if played >= most * k and growth(k + 1) >= most:
             return before
+    return math.inf

@@ -1,0 +1,140 @@
+"""How `fuzz_specs` plays a case: made, created live, asked and told, simulated; and what counts as wrong."""
+
+import random
+import traceback
+
+import numpy as np
+from fuzz_cases import COMPILED, COMPILED_REWARDS, COMPILED_SPREADS, Case
+
+import aftereffect as ae
+from aftereffect.environments import ENGINES
+from aftereffect.environments.slotwise import held
+from aftereffect.simulation.plan import planned
+from aftereffect.simulation.replications import Task, plain, play, ready
+from aftereffect.spreads import Spreading
+
+#: Totals that are told live, besides those between 0 and 1.
+TOTALS = (0.0, 1.0, -1.0, 5.0, 1e-300, 1e6)
+WORLD = ae.StochasticBandit([0.7, 0.4, 0.1], ae.Interval(1, 4))
+
+
+class WrongError(Exception):
+    """What must not be, though no exception says so."""
+
+
+def examined(case: Case, raising: bool = False) -> str:
+    """``accepted``, ``refused``, or what is wrong with it."""
+    try:
+        thing = case.thing()
+        if case.kind == COMPILED:
+            ae.simulate("ucb1", thing, case.horizon, 2, seed=case.seed, jobs=1)
+        else:
+            _play(thing, case)
+    except ae.AftereffectError as error:
+        return "refused" if "\n" not in str(error) else f"a message of several lines: {error}"
+    except Exception as error:
+        if raising:
+            raise
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        return f"{type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})".replace("\n", " ")
+    return "accepted"
+
+
+def compile_all() -> None:
+    """Make the machine code that cases of the kind `COMPILED` run."""
+    modest = {ae.UniformDelay: (1, 2), ae.Interval: (1, 2), ae.Geometric: (0.5,), ae.PowerLaw: (3,), ae.Beta: (2,)}
+    for spread in COMPILED_SPREADS:
+        for reward in COMPILED_REWARDS:
+            world = ae.StochasticBandit([0.9, 0.1], spread(*modest.get(spread, ())), reward(*modest.get(reward, ())))
+            ae.simulate("ucb1", world, 10, 1, seed=0, jobs=1)
+
+
+def _play(thing: object, case: Case) -> None:
+    draw = random.Random(case.seed)
+    if isinstance(thing, ae.Growth):
+        thing = draw.choice((ae.ArsUcb(growth=thing), ae.ArsKlUcb(thing), ae.ArsClw(thing)))
+    if isinstance(thing, ae.Policy):
+        # First what a simulation knows: a policy that lacks something live is told there.
+        simulate(thing.told(WORLD.knowledge), WORLD, 60, "roundwise")
+        planned([thing], WORLD, 2 ** draw.randint(6, 40), 1, seed=0)
+        live(thing, case, draw)
+        return
+    if isinstance(thing, ae.Reward):
+        thing = ae.StochasticBandit([draw.random() for _ in range(3)] + [10.0 ** -draw.uniform(0, 300)], reward=thing)
+    if isinstance(thing, ae.Schedule):
+        thing = ae.AdversarialBandit(thing, ae.Interval(1, 4))
+    if isinstance(thing, ae.PerArm):
+        thing = ae.StochasticBandit([draw.random() for _ in thing.spreads], thing)
+    elif isinstance(thing, Spreading):
+        thing = ae.StochasticBandit([0.9, 0.4], thing)
+    elif isinstance(thing, ae.Delaying):
+        thing = ae.AdversarialBandit(ae.DrawnRewards([0.9, 0.4]), thing)
+    if isinstance(thing, ae.Environment):
+        policy = draw.choice(("ucb1", "ars-ucb", "settle-ucb", "clw(d=3)", "odaaf", "clw", "generalized-odaaf"))
+        simulate(ae.parse(policy, ae.Policy).told(thing.knowledge), thing, max(thing.arms, 60), draw.choice(ENGINES))
+        planned([policy], thing, max(2 ** draw.randint(6, 40), thing.arms), 1, seed=0)
+
+
+def simulate(policy: ae.Policy, environment: ae.Environment, horizon: int, engine: str) -> None:
+    """As `simulate` does, but as it is written: compiling takes seconds for each new combination."""
+    plan = planned([policy], environment, horizon, 1, seed=3, engine=engine)
+    task = Task(policy, environment, plan.engine, horizon, plan.checkpoints, 3, range(1))
+    prepared = ready(task, plain)
+    if engine == "slotwise" and _longest(environment, horizon) > 2_000:
+        return  # compiled it takes milliseconds; as it is written, minutes
+    outcome = play(task, prepared).outcome
+    if outcome.plays.sum() != horizon or not np.isfinite(outcome.regret).all():
+        raise WrongError(f"{outcome.plays.sum()} of {horizon} slots played, regret {outcome.regret}")
+
+
+def _longest(environment: ae.Environment, horizon: int) -> int:
+    delays = environment._delays
+    return max(held(spread, horizon) for spread in delays.by_arm(environment.arms)) if isinstance(delays, Spreading) else 0
+
+
+def live(policy: ae.Policy, case: Case, draw: random.Random) -> None:
+    """Created, asked and told; and its kernels for many rounds more. What is refused leaves nothing behind."""
+    storage = ae.open_storage("memory://")
+    names = [f"arm {number}" for number in range(case.arms)]
+    try:
+        experiment = ae.Experiment.create(
+            "fuzz", arms=names, policy=policy, reward_range=(0, 1), horizon=case.horizon, seed=1, storage=storage
+        )
+    except ae.AftereffectError:
+        if list(storage.names()):
+            raise WrongError("refused, but recorded") from None
+        raise
+    try:
+        for _ in range(4):
+            slot = experiment.ask()
+            experiment.tell(slot.number, draw.random())
+        experiment.status()
+    except ae.AftereffectError as error:
+        if not isinstance(error, ae.ConflictError):  # the horizon may be over
+            raise WrongError(f"created, but then refused: {error}") from None
+    rounds(experiment.settings.policy, case.arms, experiment.settings.planned_slots, draw)
+
+
+def rounds(policy: ae.Policy, arms: int, horizon: int, draw: random.Random) -> None:
+    """Many rounds by the plain kernels, looked at for as long as planned or not: all answers are valid, all state finite."""
+    decide, absorb = policy.kernels()
+    state, params = policy.initial(arms), policy.params(arms, horizon)
+    if not all(np.isfinite(array).all() for array in (*state, params)):
+        raise WrongError("state or parameters are not finite")
+    rng = np.random.Generator(np.random.PCG64(case_seed := draw.randrange(2**32)))
+    t = 0
+    for _ in range(max(2, min(1_000, 20_000 // arms))):
+        arm, slots, window = decide(*state, params, t, rng)
+        if not (0 <= arm < arms and slots >= 1 and 0 <= window <= slots):
+            raise WrongError(f"decided {arm, slots, window} at slot {t} with seed {case_seed}")
+        slots = min(slots, horizon - t)
+        looked = min(window, slots)
+        if window > 0 and draw.random() < 0.3:  # some are missing, or it was held longer
+            looked = max(1, int(looked * draw.choice((0.1, 0.5, 2, 10))))
+        average = draw.choice((draw.random(), draw.choice(TOTALS)))
+        absorb(*state, params, arm, looked, average * looked)
+        t += slots
+        if t >= horizon:
+            break
+    if not all(np.isfinite(array).all() for array in state):
+        raise WrongError("the state is not finite any more")
