@@ -175,15 +175,52 @@ def test_helpers_may_stand_in_comprehensions():
     assert runs.pulls[0].tolist() == [0, 0, 6]
 
 
+def read_a_file(t):
+    return len(open(str(t)).read())
+
+
+def late(arms, own, params, t, rng):
+    return (read_a_file(t) if t > 10**9 else 0), 1, 1
+
+
+def text(arms, own, params, t, rng):
+    return ("a" if t > 10**9 else 0), 1, 1
+
+
+def context(arms, own, params, t, rng):
+    if t > 10**9:
+        with open("a") as file:
+            file.read()
+    return 0, 1, 1
+
+
 @pytest.mark.usefixtures("counting_allowed")
-def test_a_kernel_that_cannot_be_compiled_is_refused_in_one_line():
+@pytest.mark.parametrize(
+    ("decide", "function", "line", "reason"),
+    [
+        (late, "read_a_file", read_a_file.__code__.co_firstlineno + 1, "Untyped global name 'open'"),
+        (text, "text", text.__code__.co_firstlineno + 1, "Cannot unify Literal"),
+        (context, "context", context.__code__.co_firstlineno, "The 'with (context manager) as (variable):' construct"),
+        (
+            lambda arms, own, params, t, rng: (own.foo(1) if t > 10**9 else 0, 1, 1),
+            "<lambda>",
+            context.__code__.co_firstlineno + 16,
+            "Unknown attribute 'foo' of type array(float64, 1d, C)",
+        ),
+    ],
+)
+def test_a_kernel_that_cannot_be_compiled_is_refused_in_one_line(decide, function, line, reason):
     class Uncompilable(aftereffect.RoundRobin):
         def kernels(self):
-            return aftereffect.RoundRobin().kernels()._replace(decide=lambda arms, own, params, t, rng: open(str(t)).read())
+            return aftereffect.RoundRobin().kernels()._replace(decide=decide)
 
-    with pytest.raises(aftereffect.ParameterError, match="cannot be compiled: kernels use numbers, arrays") as caught:
+    with pytest.raises(aftereffect.ParameterError) as caught:
         aftereffect.simulate(Uncompilable(), aftereffect.StochasticBandit([0.9, 0.1]), 6, 1, seed=1)
-    assert "\n" not in str(caught.value)
+    message = str(caught.value)
+    assert message.startswith(f"a kernel cannot be compiled, {function} (test_compiled.py, line {line}): {reason}")
+    assert message.endswith("; kernels use numbers, arrays, math, loops, rng.random() and functions named directly")
+    assert "\n" not in message
+    assert caught.value.__suppress_context__  # the hundreds of lines that numba says are not shown beneath
 
 
 @pytest.mark.usefixtures("counting_allowed")

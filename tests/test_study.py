@@ -227,7 +227,11 @@ def test_a_study_of_recorded_rewards_can_be_saved_but_not_played_again(tmp_path)
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("study.txt", "must end in .parquet or .csv"), ("missing/study.parquet", "does not exist, create it first"), (".", "must end in")],
+    [
+        ("study.txt", "must end in .parquet or .csv"),
+        ("missing/study.parquet", "does not exist, create it first"),
+        (".", "must end in"),
+    ],
 )
 def test_paths_that_cannot_be_written_are_refused(study, tmp_path, name, message):
     with pytest.raises(ae.OutputError, match=message):

@@ -1,0 +1,98 @@
+"""A first, short run of a policy as plain Python, with arrays that check indices.
+
+Machine code does not: a kernel that writes beyond its arrays would change other memory, and nobody would know. Totals are made
+up, so that a rehearsal costs a few milliseconds whatever the environment.
+"""
+
+import traceback
+from collections.abc import Callable
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aftereffect.errors import ParameterError
+from aftereffect.policies import Policy, State
+from aftereffect.simulation.driver import bad_decision
+
+_ROUNDS, _MIN_ROUNDS = 64, 8
+#: About as many arms as are looked at in one rehearsal.
+_MOST_LOOKS = 64_000
+
+
+class CheckedArray(np.ndarray[Any, Any]):
+    """An array that takes whole numbers from 0 on as indices, as far as it reaches, and says which one was wrong."""
+
+    def __getitem__(self, index: Any) -> Any:
+        self._check(index)
+        return super().__getitem__(index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._check(index)
+        if not self.flags.writeable:
+            raise IndexError("params are written to; keep what changes in arms or own")
+        super().__setitem__(index, value)
+
+    def _check(self, index: Any) -> None:
+        for place, (each, length) in enumerate(zip(index if isinstance(index, tuple) else (index,), self.shape, strict=False)):
+            if isinstance(each, (int, np.integer)) and not 0 <= each < length:
+                ahead = "; write shape[0] - 1 for the last one" if each < 0 else ""
+                which = f"index {each} of dimension {place}" if self.ndim > 1 else f"index {each}"
+                raise IndexError(f"{which} is outside of 0 to {length - 1}{ahead}")
+
+
+def checked(array: Any, *, writable: bool = True) -> CheckedArray:
+    """A copy that checks indices."""
+    copy = np.array(array).view(CheckedArray)
+    copy.setflags(write=writable)
+    return copy
+
+
+def rehearse(policy: Policy, arms: int, horizon: int) -> None:
+    """Play some rounds of a policy with made-up totals.
+
+    Raises
+    ------
+    ParameterError
+        If a kernel fails or uses an index outside of its arrays, with its function, file and line; or if a decision cannot be
+        played.
+    """
+    state = State(*(checked(array) for array in policy.initial(arms)))
+    params = checked(policy.params(arms, horizon), writable=False)
+    policy_rng, world_rng = (np.random.Generator(np.random.PCG64(seed)) for seed in (1, 2))
+    t = 0
+    for _ in range(max(_MIN_ROUNDS, min(_ROUNDS, _MOST_LOOKS // arms))):
+        arm, slots, window = decided(policy, state, params, t, policy_rng)
+        t += slots
+        if t > horizon:
+            return
+        absorbed(policy, state, params, arm, window, window * world_rng.random())
+
+
+def decided(policy: Policy, state: State, params: Any, t: int, rng: Any) -> tuple[int, int, int]:
+    """The arm, slots and window that a policy decides on at slot t, if they can be played."""
+    decision = _called(policy, policy.kernels().decide, *state, params, t, rng)
+    arms = state.arms.shape[1]
+    if not (isinstance(decision, tuple) and len(decision) == 3 and all(isinstance(each, Integral) for each in decision)):
+        raise bad_decision(str(policy), arms, t, decision)
+    arm, slots, window = map(int, decision)
+    if not (0 <= arm < arms and slots >= 1 and 0 <= window <= slots):
+        raise bad_decision(str(policy), arms, t, decision)
+    return arm, slots, window
+
+
+def absorbed(policy: Policy, state: State, params: Any, arm: int, window: int, total: float) -> None:
+    """Let a policy learn from a round."""
+    _called(policy, policy.kernels().absorb, *state, params, arm, window, total)
+
+
+def _called(policy: Policy, kernel: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        with np.errstate(all="ignore"):  # as in machine code
+            return kernel(*arguments)
+    except Exception as error:
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+        where = next((f"{each.name} ({Path(each.filename).name}, line {each.lineno})" for each in reversed(frames)), kernel)
+        problem = str(error) if isinstance(error, (IndexError, AssertionError)) else f"{type(error).__name__}: {error}"
+        raise ParameterError(f"a kernel of {policy} fails in {where}: {' '.join(problem.split())}") from error
