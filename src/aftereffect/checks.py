@@ -5,7 +5,8 @@ Used by everything that has parameters, so that ``alpha=nan`` is refused with th
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from numbers import Integral, Real
+from decimal import Decimal
+from numbers import Real
 
 import numpy as np
 
@@ -28,14 +29,11 @@ def real(
     below: float | None = None,
     at_most: float | None = None,
 ) -> float:
-    """A finite number within the given bounds."""
+    """A finite number within the given bounds, of any type that Python counts as one."""
     wanted = _wanted("a number", above, at_least, below, at_most)
-    if isinstance(value, bool) or not isinstance(value, Real):
+    if isinstance(value, bool) or not isinstance(value, (Real, Decimal)):
         raise ParameterError(f"{name} must be {wanted}, got {shown(value)}")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
+    number = _as_float(value)
     fits = (
         math.isfinite(number)
         and (above is None or number > above)
@@ -51,14 +49,27 @@ def real(
 def whole(name: str, value: object, *, at_least: int = 0, at_most: int | None = None) -> int:
     """A whole number within the given bounds; ``1e5`` is one, ``1.5`` is not."""
     wanted = _wanted("a whole number", None, at_least, None, at_most)
-    if isinstance(value, bool) or not isinstance(value, Real):
+    if isinstance(value, bool) or not isinstance(value, (Real, Decimal)):
         raise ParameterError(f"{name} must be {wanted}, got {shown(value)}")
-    if not isinstance(value, Integral) and not float(value).is_integer():
-        raise ParameterError(f"{name} must be {wanted}, got {float(value):g}")
-    number = int(value if isinstance(value, Integral) else float(value))
+    huge = isinstance(value, Decimal) and not math.isfinite(_as_float(value))  # its digits could fill the memory
+    try:
+        number = 0 if huge else int(value)  # type: ignore[arg-type]  # what is no whole number fails here, or differs
+    except (ValueError, OverflowError):
+        huge = True
+    if huge or number != value:
+        raise ParameterError(f"{name} must be {wanted}, got {_as_float(value):g}")
     if number < at_least or (at_most is not None and number > at_most):
         raise ParameterError(f"{name} must be {wanted}, got {shown(number)}")
     return number
+
+
+def _as_float(value: Real | Decimal) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+    except ValueError:  # of a signalling NaN
+        return math.nan
 
 
 def flag(name: str, value: object) -> bool:
