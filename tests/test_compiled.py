@@ -133,6 +133,34 @@ def test_an_edited_constant_in_another_module_is_seen(play, tmp_path, how):
         assert play(how, "0", program=OWN) == [str(arm)]
 
 
+EDITED_MEANWHILE = """
+import sys
+from pathlib import Path
+import aftereffect as ae
+import settings
+if len(sys.argv) > 1:
+    Path(settings.__file__).write_text("ARM = 2  # edited")
+
+
+def decide(arms, own, params, t, rng):
+    return settings.ARM, 1, 1
+
+
+class Fixed(ae.RoundRobin):
+    def kernels(self):
+        return ae.RoundRobin().kernels()._replace(decide=decide)
+
+
+print(int(ae.simulate(Fixed(), ae.StochasticBandit([.9, .5, .1]), 9, 1, seed=5)[0].pulls[0].argmax()))
+"""
+
+
+def test_an_edit_after_the_import_is_not_mistaken_for_what_was_imported(play, tmp_path):
+    (tmp_path / "settings.py").write_text("ARM = 1")
+    assert play("edit", program=EDITED_MEANWHILE) == ["1"]
+    assert play(program=EDITED_MEANWHILE) == ["2"]
+
+
 @pytest.mark.parametrize("how", ["by_array", "by_default"])
 def test_kernels_that_differ_in_what_they_hold_only_are_not_mixed_up(play, tmp_path, how):
     (tmp_path / "settings.py").write_text("Kind = ARM = 0\n")
