@@ -99,6 +99,7 @@ def test_numbers_of_every_type_are_numbers(kind):
     assert ae.StochasticBandit([kind(0.5), kind(0.25)]) == ae.StochasticBandit([0.5, 0.25])
     assert ae.Interval(kind(3), kind(9)) == ae.Interval(3, 9)
     assert type(ae.Interval(kind(3), kind(9)).b) is int
+    assert ae.Recorded([[kind(0.5), kind(0)]]) == ae.Recorded([[0.5, 0]])
 
 
 @pytest.mark.parametrize(

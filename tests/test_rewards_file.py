@@ -93,7 +93,7 @@ def broken(tmp_path):
         "empty.csv": "empty.csv: not a .csv file of numbers",
         "several.npy": "several.npy: it holds several arrays, and one is needed",
         "objects.npy": "objects.npy: not a .npy file of numbers",
-        "high.npy": "rewards must be numbers from 0 to 1, got ",
+        "high.npy": f"rewards must be numbers from 0 to 1, got {3 * TABLE.max():g}: divide all by the most that one can be",
         "deep.npy": "rewards must be a table with a row per slot and a column per arm, or the paying arm of each slot",
     }
 

@@ -37,7 +37,14 @@ def read_rewards(path: Path) -> NDArray[Any]:
     except BaseException as error:  # polars panics at some damaged files, and a panic is no Exception
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise InputError(f"cannot read {path}: not a {path.suffix} file of numbers ({reason})") from None
-    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+    if values.ndim != 2:
+        return values
+    if values.shape[1] == 1:
+        return values[:, 0]
+    if values.size and np.issubdtype(values.dtype, np.number) and values.max() > 1:
+        most = f"got {values.max():g}: divide all by the most that one can be"
+        raise InputError(f"cannot use {path}: rewards must be numbers from 0 to 1, {most}")
+    return values
 
 
 def _npy(path: Path) -> NDArray[Any]:

@@ -107,7 +107,7 @@ class PolicyRuns:
 class Study:
     """Regret curves of some policies in one environment.
 
-    ``made_by`` says which version of this package and of its sources played it.
+    ``made_by`` says which version of this package and of its sources, and which code of one's own, played it.
 
     ``study["ars-ucb"]`` (or a policy, or its place in the list) gives the `PolicyRuns` of one policy; iterating gives all.
     """
