@@ -3,10 +3,12 @@
 import os
 import pickle
 import signal
+import sys
 from collections import Counter
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from importlib import import_module
+from types import ModuleType
 
 import distributed
 import numpy as np
@@ -271,6 +273,39 @@ def test_a_module_that_workers_lack_is_told(cluster, tmp_path, monkeypatch):
         pytest.raises(ae.WorkerError, match=f"^{message}$"),
     ):
         ae.simulate(policy, ENV, 200, 2, executor=executor, jobs=jobs)
+
+
+TYPED_IN = """
+import random
+from dataclasses import dataclass
+import numpy as np
+import aftereffect as ae
+from aftereffect.kernels import PolicyKernels
+
+LIMIT = 3
+
+def decide(arms, own, params, t, rng):
+    return int(rng.random() * LIMIT), 1, 1
+
+@dataclass(frozen=True)
+class Typed(ae.RoundRobin):
+    p: float = 0.5
+
+    def kernels(self):
+        return PolicyKernels(decide, ae.RoundRobin().kernels().absorb)
+"""
+
+
+def test_what_is_typed_into_a_notebook_is_the_same_code_on_workers(cluster, monkeypatch):
+    """Dask sends it as it is, without globals that it does not name."""
+    notebook = ModuleType("notebook")
+    monkeypatch.setitem(sys.modules, "notebook", notebook)
+    exec(TYPED_IN, vars(notebook))
+    monkeypatch.delitem(sys.modules, "notebook")
+    policy = notebook.Typed()
+    here = ae.simulate(policy, ENV, 200, 4, seed=1)
+    with dask_workers.dask_cluster(cluster.scheduler_address) as (executor, jobs):
+        assert_equal(ae.simulate(policy, ENV, 200, 4, seed=1, executor=executor, jobs=jobs), here)
 
 
 def test_a_worker_that_loaded_other_code_of_ones_own_is_refused():

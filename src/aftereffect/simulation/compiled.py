@@ -30,7 +30,7 @@ from numba.extending import register_jitable
 from aftereffect.errors import ParameterError
 from aftereffect.kernels import Engine, PolicyKernels, WorldKernels
 from aftereffect.provenance import sources_digest
-from aftereffect.simulation.contents import Contents, names_in
+from aftereffect.simulation.contents import Contents, globals_in
 from aftereffect.simulation.driver import BATCH, Replay, batch, driver
 
 _UNUSED_DAYS = 30
@@ -140,7 +140,7 @@ class _Clones:
             self.readable = False
         else:
             self.sources.add(Path(code.co_filename))
-        named = {name: function.__globals__[name] for name in sorted(names_in(code)) if name in function.__globals__}
+        named = {name: function.__globals__[name] for name in sorted(globals_in(code)) if name in function.__globals__}
         copy.__globals__.update({name: self._copied(value) for name, value in named.items()})
         for cell, original in zip(cells, function.__closure__ or (), strict=True):
             cell.cell_contents = self._copied(original.cell_contents)

@@ -5,12 +5,12 @@ they were imported. So the digest is of what was loaded and will run: functions,
 name, wherever that is defined.
 """
 
+import dis
 import functools
 import hashlib
 import pickle
 import secrets
 import sys
-from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -38,19 +38,27 @@ def own_code(*specs: Spec, constants: bool = True) -> str:
     processes that loaded the same code (text, and tables that are filled while it runs) does not count.
     """
     contents = Contents(constants=constants)
-    for spec in specs:
-        contents.add(spec)
+    try:
+        for spec in specs:
+            contents.add(spec)
+    except RecursionError:  # nested too deeply to follow
+        contents.own, contents.readable = True, False
     if not contents.own:
         return ""
     return f" with own code {contents.digest[:12] if contents.readable else f'that cannot be compared, {secrets.token_hex(6)}'}"
 
 
-def names_in(code: CodeType) -> Iterator[str]:
-    """Every global that a function may name; attributes of the same name come along and do no harm."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from names_in(constant)
+@functools.lru_cache(maxsize=10_000)
+def globals_in(code: CodeType) -> frozenset[str]:
+    """Every global that a function names."""
+    here = {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return frozenset(here.union(*(globals_in(inner) for inner in code.co_consts if isinstance(inner, CodeType))))
+
+
+def _names_in(code: CodeType) -> frozenset[str]:
+    """Every global and every attribute that a function names."""
+    inner = (_names_in(each) for each in code.co_consts if isinstance(each, CodeType))
+    return frozenset(code.co_names).union(*inner)
 
 
 class Contents:
@@ -101,6 +109,8 @@ class Contents:
             self._module(value, names)
         elif isinstance(value, Spec):
             self._spec(value)
+        elif isinstance(value, (tuple, list)) and (self._constants or isinstance(value, tuple)) and _is_plain(value):
+            self._say(repr(value))
         elif isinstance(value, (tuple, functools.partial, property, MethodType, staticmethod, classmethod)):
             self._say(str(type(value)))
             for part in _parts(value):
@@ -126,8 +136,8 @@ class Contents:
         self._code(function.__code__)
         self.add(function.__defaults__)
         self.add(tuple(sorted((function.__kwdefaults__ or {}).items())))
-        named = frozenset(names_in(function.__code__))
-        for name in sorted(named & function.__globals__.keys()):
+        named = _names_in(function.__code__)
+        for name in sorted(globals_in(function.__code__) & function.__globals__.keys()):
             self._say(name)
             self.add(function.__globals__[name], named)
         for cell in function.__closure__ or ():
@@ -207,6 +217,11 @@ class Contents:
         """Whether it is of Python or of an installed package, other than one whose policies or the like are walked."""
         package = _package(value)
         return package in sys.stdlib_module_names or (package not in {*self._packages, _HERE} and _is_installed(package))
+
+
+def _is_plain(values: tuple[Any, ...] | list[Any]) -> bool:
+    """Whether these are numbers and the like and nothing else; there may be a million of them."""
+    return type(values) in (tuple, list) and all(type(each) in (bool, int, float, type(None)) for each in values)
 
 
 def _parts(value: Any) -> tuple[Any, ...]:
