@@ -232,7 +232,7 @@ def context(arms, own, params, t, rng):
         (
             lambda arms, own, params, t, rng: (own.foo(1) if t > 10**9 else 0, 1, 1),
             "<lambda>",
-            context.__code__.co_firstlineno + 16,
+            context.__code__.co_firstlineno + 15,
             "Unknown attribute 'foo' of type array(float64, 1d, C)",
         ),
     ],

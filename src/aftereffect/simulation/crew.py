@@ -185,6 +185,11 @@ def _submitted(crew: Crew, job: _Job, piece: range) -> "Future[Performed]":
         return crew.submit(job.name, job.task.only(job.task.replications[piece.start : piece.stop]))
     except BrokenExecutor as error:
         raise _lost(error) from error
+    except Exception as error:
+        problem = _unsent(error, job.task)
+        if problem is None:
+            raise
+        raise problem from error
 
 
 def _result(future: "Future[Performed]", job: _Job) -> Performed:
@@ -194,10 +199,10 @@ def _result(future: "Future[Performed]", job: _Job) -> Performed:
     except (CancelledError, BrokenExecutor) as error:
         raise _lost(error) from error
     except Exception as error:
-        problem = _not_sent(error, job.task)
+        problem = _unsent(error, job.task)
         if problem is None:
             raise
-        raise WorkerError(problem) from error
+        raise problem from error
     if performed.made_by != job.made_by:
         raise WorkerError(
             f"a worker runs {performed.made_by}, but here is {job.made_by}: install the same everywhere, and restart workers "
@@ -206,18 +211,19 @@ def _result(future: "Future[Performed]", job: _Job) -> Performed:
     return performed
 
 
-def _not_sent(error: BaseException, task: Task) -> str | None:
-    """What to say if a task could not be packed here or unpacked there; None if it was something else that failed."""
-    causes = [] if isinstance(error, AftereffectError) else [error]
+def _unsent(error: Exception, task: Task) -> WorkerError | None:
+    """What to raise if a task could not be packed here or unpacked there; None if it was something else that failed."""
+    causes: list[BaseException] = [] if isinstance(error, AftereffectError) else [error]
     while causes and (cause := causes[-1].__cause__ or causes[-1].__context__) is not None and cause not in causes:
         causes.append(cause)
     missing = next((each for each in causes if isinstance(each, ModuleNotFoundError) and each.name), None)
     if missing is not None:
-        return f"the workers lack the module {missing.name!r}: install it, or put its file on their PYTHONPATH, on every worker"
+        advice = "install it, or put its file on their PYTHONPATH, on every worker"
+        return WorkerError(f"the workers lack the module {missing.name!r}: {advice}")
     unpicklable = next((each for each in causes if isinstance(each, _UNPICKLABLE) and _ABOUT_PICKLES.search(str(each))), None)
     if unpicklable is None:
         return None
-    return (
+    return WorkerError(
         f"{task.policy} in {task.environment} cannot be sent to other processes ({' '.join(str(unpicklable).split())}): "
         "define what it is made of at the top of a module that they can import"
     )

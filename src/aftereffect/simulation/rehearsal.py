@@ -14,11 +14,14 @@ import numpy as np
 
 from aftereffect.errors import ParameterError
 from aftereffect.policies import Policy, State
+from aftereffect.provenance import PACKAGE
 from aftereffect.simulation.driver import bad_decision
 
 _ROUNDS, _MIN_ROUNDS = 64, 8
 #: About as many arms as are looked at in one rehearsal.
 _MOST_LOOKS = 64_000
+#: Where no kernel of one's own is: what went wrong there, did so because of the line that called it.
+_LIBRARIES = (PACKAGE, Path(np.__file__).parent)
 
 
 class CheckedArray(np.ndarray[Any, Any]):
@@ -92,7 +95,9 @@ def _called(policy: Policy, kernel: Callable[..., Any], *arguments: Any) -> Any:
         with np.errstate(all="ignore"):  # as in machine code
             return kernel(*arguments)
     except Exception as error:
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
-        where = next((f"{each.name} ({Path(each.filename).name}, line {each.lineno})" for each in reversed(frames)), kernel)
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if not any(part in Path(frame.filename).parents for part in _LIBRARIES)]
+        last = (own or frames)[-1]
+        where = f"{last.name} ({Path(last.filename).name}, line {last.lineno})"
         problem = str(error) if isinstance(error, (IndexError, AssertionError)) else f"{type(error).__name__}: {error}"
         raise ParameterError(f"a kernel of {policy} fails in {where}: {' '.join(problem.split())}") from error
