@@ -211,6 +211,25 @@ def test_a_kernel_that_leaves_its_arrays_is_told_with_its_place(decide, message)
     assert str(caught.value) == f"a kernel of stray fails in {decide.__name__} (test_policies.py, line {line}): {message}"
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"params": lambda self, arms, horizon: np.array([1])},
+         "params(arms, horizon) of shaped must be a float64 array of 1 dimension, C-contiguous, got int64 of 1 dimensions"),
+        ({"params": lambda self, arms, horizon: [1.0]},
+         "params(arms, horizon) of shaped must be a float64 array of 1 dimension, C-contiguous, got [1.0]"),
+        ({"initial": lambda self, arms: State(np.zeros(arms), np.zeros(1))},
+         "initial(arms).arms of shaped must be a float64 array of 2 dimensions, C-contiguous, got float64 of 1 dimensions"),
+        ({"initial": lambda self, arms: State(np.zeros((arms, 1)), np.zeros(1))},
+         "initial(arms).arms of shaped must have a column for each arm, got 1 for 2 arms"),
+    ],
+)  # fmt: skip
+def test_arrays_that_machine_code_is_not_made_for_are_told(changes, message):
+    with pytest.raises(ae.ParameterError) as caught:
+        ae.simulate(type("Shaped", (ae.RoundRobin,), changes)(), ae.StochasticBandit([0.9, 0.1]), 10, 1)
+    assert str(caught.value) == message
+
+
 def test_our_own_policies_need_no_rehearsal(monkeypatch):
     monkeypatch.setattr(replications, "rehearse", lambda *_: pytest.fail("rehearsed"))
     ae.simulate("ucb1", ae.StochasticBandit([0.9, 0.1]), 10, 1)

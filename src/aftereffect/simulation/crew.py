@@ -35,11 +35,16 @@ _UNPICKLABLE, _ABOUT_PICKLES = (pickle.PicklingError, AttributeError, TypeError)
 
 
 class Crew(NamedTuple):
-    """Who does the work: how to hand out a piece, how many workers there are, the shortest piece worth handing out."""
+    """Who does the work: how to hand out a piece, how many workers there are, and whether pieces leave this process."""
 
     submit: Callable[[str, Task], "Future[Performed]"]
     workers: int
-    shortest: float
+    elsewhere: bool
+
+    @property
+    def shortest(self) -> float:
+        """The shortest piece worth handing out."""
+        return _SHORTEST_ELSEWHERE if self.elsewhere else _SHORTEST_HERE
 
 
 class Done(NamedTuple):
@@ -57,12 +62,12 @@ def hired(jobs: int | None = None, executor: Executor | None = None) -> Iterator
     if executor is not None:
         if not callable(getattr(executor, "submit", None)):
             raise ParameterError(f"executor must be a concurrent.futures.Executor, got {executor!r}")
-        yield Crew(lambda name, task: executor.submit(perform, name, task), workers, _SHORTEST_ELSEWHERE)
+        yield Crew(lambda name, task: executor.submit(perform, name, task), workers, elsewhere=True)
         return
     pool = ThreadPoolExecutor(workers)
     shelf = Shelf()  # of its own, so that tables are not kept for longer than they are used
     try:
-        yield Crew(lambda name, task: pool.submit(perform, name, task, shelf), workers, _SHORTEST_HERE)
+        yield Crew(lambda name, task: pool.submit(perform, name, task, shelf), workers, elsewhere=False)
     finally:  # without waiting: after an interrupt, pieces under way end by themselves
         pool.shutdown(wait=False, cancel_futures=True)
 
@@ -88,7 +93,7 @@ def work(tasks: Iterable[Task], crew: Crew, progress: Callable[[Task, int, float
     def collect() -> Iterator[Done]:
         future = back.get()
         job, piece = out.pop(future)
-        performed = _result(future, job)
+        performed = _result(future, job, crew)
         job.add(piece, performed)
         if progress is not None:
             progress(job.task, len(piece), performed.seconds)
@@ -186,20 +191,20 @@ def _submitted(crew: Crew, job: _Job, piece: range) -> "Future[Performed]":
     except BrokenExecutor as error:
         raise _lost(error) from error
     except Exception as error:
-        problem = _unsent(error, job.task)
+        problem = _unsent(error, job.task) if crew.elsewhere else None
         if problem is None:
             raise
         raise problem from error
 
 
-def _result(future: "Future[Performed]", job: _Job) -> Performed:
+def _result(future: "Future[Performed]", job: _Job, crew: Crew) -> Performed:
     """What a worker brought back, if it is what would have been played here."""
     try:
         performed = future.result()
     except (CancelledError, BrokenExecutor) as error:
         raise _lost(error) from error
     except Exception as error:
-        problem = _unsent(error, job.task)
+        problem = _unsent(error, job.task) if crew.elsewhere else None
         if problem is None:
             raise
         raise problem from error

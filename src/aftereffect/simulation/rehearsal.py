@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from aftereffect.checks import shown
 from aftereffect.errors import ParameterError
 from aftereffect.policies import Policy, State
 from aftereffect.provenance import PACKAGE
@@ -38,7 +39,10 @@ class CheckedArray(np.ndarray[Any, Any]):
         super().__setitem__(index, value)
 
     def _check(self, index: Any) -> None:
-        for place, (each, length) in enumerate(zip(index if isinstance(index, tuple) else (index,), self.shape, strict=False)):
+        indices = index if isinstance(index, tuple) else (index,)
+        if any(each is None or each is ... for each in indices):  # which dimension is meant is for numpy to say
+            return
+        for place, (each, length) in enumerate(zip(indices, self.shape, strict=False)):
             if isinstance(each, (int, np.integer)) and not 0 <= each < length:
                 ahead = "; write shape[0] - 1 for the last one" if each < 0 else ""
                 which = f"index {each} of dimension {place}" if self.ndim > 1 else f"index {each}"
@@ -61,8 +65,14 @@ def rehearse(policy: Policy, arms: int, horizon: int) -> None:
         If a kernel fails or uses an index outside of its arrays, with its function, file and line; or if a decision cannot be
         played.
     """
-    state = State(*(checked(array) for array in policy.initial(arms)))
-    params = checked(policy.params(arms, horizon), writable=False)
+    state, params = policy.initial(arms), policy.params(arms, horizon)
+    _check_array(policy, "initial(arms).arms", state.arms, 2)
+    _check_array(policy, "initial(arms).own", state.own, 1)
+    _check_array(policy, "params(arms, horizon)", params, 1)
+    if state.arms.shape[1] != arms:
+        came = f"{state.arms.shape[1]} for {arms} arms"
+        raise ParameterError(f"initial(arms).arms of {policy} must have a column for each arm, got {came}")
+    state, params = State(*map(checked, state)), checked(params, writable=False)
     policy_rng, world_rng = (np.random.Generator(np.random.PCG64(seed)) for seed in (1, 2))
     t = 0
     for _ in range(max(_MIN_ROUNDS, min(_ROUNDS, _MOST_LOOKS // arms))):
@@ -71,6 +81,16 @@ def rehearse(policy: Policy, arms: int, horizon: int) -> None:
         if t > horizon:
             return
         absorbed(policy, state, params, arm, window, window * world_rng.random())
+
+
+def _check_array(policy: Policy, name: str, array: object, dimensions: int) -> None:
+    """Refuse what machine code is not made for."""
+    if not (
+        isinstance(array, np.ndarray) and array.dtype == np.float64 and array.ndim == dimensions and array.flags.c_contiguous
+    ):
+        kind = f"{array.dtype} of {array.ndim} dimensions" if isinstance(array, np.ndarray) else shown(array)
+        wanted = f"a float64 array of {dimensions} dimension{'s' * (dimensions > 1)}, C-contiguous"
+        raise ParameterError(f"{name} of {policy} must be {wanted}, got {kind}")
 
 
 def decided(policy: Policy, state: State, params: Any, t: int, rng: Any) -> tuple[int, int, int]:
