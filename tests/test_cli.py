@@ -132,7 +132,7 @@ def test_help_and_version(run):
         (["simulate", "--policy", "ucb1", "--means", ".5,.1", "--horizon", "\u0661\u0660"],
          "Invalid value for --horizon: expected a number, got '\u0661\u0660'"),
         (["simulate", "--policy", "ucb1", "--means", ".5,1e-400", "--horizon", "9"],
-         "Invalid value for --means: expected a number of at least 2e-308 in size, or 0, got '1e-400'"),
+         "Invalid value for --means: expected a number of at least 5e-324 in size, or 0, got '1e-400'"),
         ([*SIMULATE, "--checkpoints", "1e9"], "checkpoints must be a whole number from 1 to 10,000, got 1000000000"),
         (["paper", "--figure", "99"], f"there is no figure 99; known: {', '.join(map(str, range(2, 20)))}"),
         (["paper", "--figure", "14.5"], f"there is no figure 14.5; known: {', '.join(map(str, range(2, 20)))}"),

@@ -1,8 +1,8 @@
 """How values are written on the command line: ``1e5`` for whole numbers, commas for lists."""
 
+import math
 import os
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -24,7 +24,7 @@ def read_number(text: str) -> int | float:
     except ValueError:
         raise ParameterError(f"expected a number, got {text!r}") from None
     if number == 0 and re.search("[1-9]", plain.lower().partition("e")[0]):
-        raise ParameterError(f"expected a number of at least {sys.float_info.min:.1g} in size, or 0, got {text!r}")
+        raise ParameterError(f"expected a number of at least {math.ulp(0.0):.0g} in size, or 0, got {text!r}")
     return number
 
 
