@@ -23,6 +23,7 @@ from aftereffect.spec import Spec
 
 _HERE = PACKAGE.name
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None), type(...), np.generic)
+_NUMBERS = (bool, int, float)
 #: What every class has, and what dataclasses and abstract classes add: it follows from the rest, or does not matter.
 _OF_EVERY_CLASS = {
     *("__module__", "__qualname__", "__dict__", "__weakref__", "__doc__", "__annotations__", "__match_args__", "__slots__"),
@@ -88,6 +89,8 @@ class Contents:
             self._say("enum", type(value).__qualname__, value.name, repr(value.value))
         elif isinstance(value, _CONSTANTS):
             self._say(type(value).__name__, repr(value) if self._constants or not isinstance(value, (str, bytes)) else "")
+        elif isinstance(value, tuple):  # whether two equal ones are the same object is up to the interpreter
+            self._tuple(value, names)
         else:
             key = (id(value), names if isinstance(value, ModuleType) else None)
             if key in self._met:
@@ -109,9 +112,7 @@ class Contents:
             self._module(value, names)
         elif isinstance(value, Spec):
             self._spec(value)
-        elif isinstance(value, (tuple, list)) and (self._constants or isinstance(value, tuple)) and _is_plain(value):
-            self._say(repr(value))
-        elif isinstance(value, (tuple, functools.partial, property, MethodType, staticmethod, classmethod)):
+        elif isinstance(value, (functools.partial, property, MethodType, staticmethod, classmethod)):
             self._say(str(type(value)))
             for part in _parts(value):
                 self.add(part, names)
@@ -126,6 +127,14 @@ class Contents:
             self._data(value)
         else:
             self._say(type(value).__qualname__)
+
+    def _tuple(self, values: tuple[Any, ...], names: frozenset[str] = frozenset()) -> None:
+        self._say(type(values).__qualname__, str(len(values)))
+        if all(type(each) in _NUMBERS for each in values):  # of which there may be a million
+            self._say(repr(values))
+        else:
+            for each in values:
+                self.add(each, names)
 
     def _function(self, function: FunctionType) -> None:
         if not self._compiled and self._is_of_others(function):
@@ -192,9 +201,8 @@ class Contents:
 
     def _data(self, value: Any) -> None:
         if isinstance(value, (list, dict)):
-            self._say(type(value).__qualname__, str(len(value)))
-            for item in value.items() if isinstance(value, dict) else value:
-                self.add(item)
+            self._say(type(value).__qualname__)
+            self._tuple(tuple(value.items()) if isinstance(value, dict) else tuple(value))
         elif isinstance(value, (set, frozenset)):
             self.readable &= all(isinstance(item, _CONSTANTS) for item in value)
             self._say("set", repr(sorted(map(repr, value))))
@@ -219,11 +227,6 @@ class Contents:
         return package in sys.stdlib_module_names or (package not in {*self._packages, _HERE} and _is_installed(package))
 
 
-def _is_plain(values: tuple[Any, ...] | list[Any]) -> bool:
-    """Whether these are numbers and the like and nothing else; there may be a million of them."""
-    return type(values) in (tuple, list) and all(type(each) in (bool, int, float, type(None)) for each in values)
-
-
 def _parts(value: Any) -> tuple[Any, ...]:
     if isinstance(value, functools.partial):
         return value.func, value.args, tuple(sorted(value.keywords.items()))
@@ -231,7 +234,7 @@ def _parts(value: Any) -> tuple[Any, ...]:
         return value.fget, value.fset
     if isinstance(value, MethodType):
         return value.__func__, value.__self__
-    return tuple(value) if isinstance(value, tuple) else (value.__func__,)
+    return (value.__func__,)
 
 
 def _is_named(value: Any) -> bool:
