@@ -75,7 +75,7 @@ class _Packing(Executor):
         return self._inner.submit(_call, self._pack((function, arguments, settings)))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        self._inner.shutdown(wait, cancel_futures=cancel_futures)
+        self._inner.shutdown(wait)  # Dask's cancels what waits, and takes no other word
 
 
 def _call(packed: bytes) -> Any:
