@@ -49,7 +49,7 @@ class CheckedArray(np.ndarray[Any, Any]):
                 raise IndexError(f"{which} is outside of 0 to {length - 1}{ahead}")
 
 
-def checked(array: Any, *, writable: bool = True) -> CheckedArray:
+def copy_checked(array: Any, *, writable: bool = True) -> CheckedArray:
     """A copy that checks indices."""
     copy = np.array(array).view(CheckedArray)
     copy.setflags(write=writable)
@@ -72,15 +72,15 @@ def rehearse(policy: Policy, arms: int, horizon: int) -> None:
     if state.arms.shape[1] != arms:
         came = f"{state.arms.shape[1]} for {arms} arms"
         raise ParameterError(f"initial(arms).arms of {policy} must have a column for each arm, got {came}")
-    state, params = State(*map(checked, state)), checked(params, writable=False)
+    state, params = State(*map(copy_checked, state)), copy_checked(params, writable=False)
     policy_rng, world_rng = (np.random.Generator(np.random.PCG64(seed)) for seed in (1, 2))
     t = 0
     for _ in range(max(_MIN_ROUNDS, min(_ROUNDS, _MOST_LOOKS // arms))):
-        arm, slots, window = decided(policy, state, params, t, policy_rng)
+        arm, slots, window = call_decide(policy, state, params, t, policy_rng)
         t += slots
         if t > horizon:
             return
-        absorbed(policy, state, params, arm, window, window * world_rng.random())
+        call_absorb(policy, state, params, arm, window, window * world_rng.random())
 
 
 def _check_array(policy: Policy, name: str, array: object, dimensions: int) -> None:
@@ -93,9 +93,9 @@ def _check_array(policy: Policy, name: str, array: object, dimensions: int) -> N
         raise ParameterError(f"{name} of {policy} must be {wanted}, got {kind}")
 
 
-def decided(policy: Policy, state: State, params: Any, t: int, rng: Any) -> tuple[int, int, int]:
+def call_decide(policy: Policy, state: State, params: Any, t: int, rng: Any) -> tuple[int, int, int]:
     """The arm, slots and window that a policy decides on at slot t, if they can be played."""
-    decision = _called(policy, policy.kernels().decide, *state, params, t, rng)
+    decision = _call(policy, policy.kernels().decide, *state, params, t, rng)
     arms = state.arms.shape[1]
     if not (isinstance(decision, tuple) and len(decision) == 3 and all(isinstance(each, Integral) for each in decision)):
         raise bad_decision(str(policy), arms, t, decision)
@@ -105,12 +105,12 @@ def decided(policy: Policy, state: State, params: Any, t: int, rng: Any) -> tupl
     return arm, slots, window
 
 
-def absorbed(policy: Policy, state: State, params: Any, arm: int, window: int, total: float) -> None:
+def call_absorb(policy: Policy, state: State, params: Any, arm: int, window: int, total: float) -> None:
     """Let a policy learn from a round."""
-    _called(policy, policy.kernels().absorb, *state, params, arm, window, total)
+    _call(policy, policy.kernels().absorb, *state, params, arm, window, total)
 
 
-def _called(policy: Policy, kernel: Callable[..., Any], *arguments: Any) -> Any:
+def _call(policy: Policy, kernel: Callable[..., Any], *arguments: Any) -> Any:
     try:
         with np.errstate(all="ignore"):  # as in machine code
             return kernel(*arguments)

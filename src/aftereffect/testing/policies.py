@@ -8,7 +8,7 @@ from aftereffect.environments import StochasticBandit
 from aftereffect.errors import ParameterError
 from aftereffect.kernels import Vector
 from aftereffect.policies import Policy, State
-from aftereffect.simulation.rehearsal import absorbed, checked, decided
+from aftereffect.simulation.rehearsal import call_absorb, call_decide, copy_checked
 from aftereffect.simulation.replications import Task, machine_code, run
 from aftereffect.spreads import Interval
 from aftereffect.testing.common import check_compiled, check_spec, require
@@ -94,12 +94,12 @@ def _check_need_of_horizon(policy: Policy) -> None:
 
 def _initial(policy: Policy) -> State:
     """A fresh state whose arrays check indices."""
-    return State(*(checked(array) for array in policy.initial(_ARMS)))
+    return State(*(copy_checked(array) for array in policy.initial(_ARMS)))
 
 
 def _params(policy: Policy, horizon: int = _HORIZON) -> Vector:
     """Parameters that check indices and cannot be written to."""
-    return checked(policy.params(_ARMS, horizon), writable=False)
+    return copy_checked(policy.params(_ARMS, horizon), writable=False)
 
 
 def _played(policy: Policy, state: State, params: Vector, t: int, until: int, rng: Any) -> Decisions:
@@ -107,9 +107,9 @@ def _played(policy: Policy, state: State, params: Vector, t: int, until: int, rn
     world = np.random.default_rng(t)
     decisions: Decisions = []
     while t < until:
-        arm, slots, window = decided(policy, state, params, t, rng)
+        arm, slots, window = call_decide(policy, state, params, t, rng)
         total = float(world.binomial(window, 0.5)) if window else 0.0
-        absorbed(policy, state, params, arm, window, total)
+        call_absorb(policy, state, params, arm, window, total)
         decisions.append((arm, slots, window, total))
         t += slots
     require(all(np.isfinite(array).all() for array in state), "the state must stay finite")
