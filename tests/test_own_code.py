@@ -1,9 +1,11 @@
 """Code of one's own: its results are played again after an edit, wherever the edit was."""
 
+import operator
 import os
 import subprocess
 import sys
 import threading
+from functools import partial
 from types import ModuleType
 
 import pytest
@@ -123,6 +125,8 @@ def test_what_our_classes_are_made_of_counts():
         return k + 1
 
     assert own_code(ae.ArsUcb(growth=linear)) != own_code(ae.ArsUcb(growth=slower)) != ""
+    added = [own_code(ae.ArsUcb(growth=partial(operator.add, number))) for number in (1, 2, 1)]
+    assert added[0] == added[2] != added[1]
     nested = [own_code(ae.MiniBatch(ae.ArsUcb(growth=growth))) for growth in (linear, slower)]
     assert nested[0] != nested[1]
 

@@ -195,7 +195,9 @@ class Contents:
         self.add(type(spec))
         for field in getattr(spec, "__dataclass_fields__", ()):
             value = getattr(spec, field)
-            if not ours or isinstance(value, (Spec, tuple)) or callable(value):
+            given = callable(value) and not isinstance(value, Spec)  # whose label says little
+            self.own |= given
+            if not ours or given or isinstance(value, (Spec, tuple)):
                 self._say(field)
                 self.add(value)
 
