@@ -41,6 +41,10 @@ def test_every_format_gives_the_same_game(tmp_path, capsys, suffix, values):
 def test_a_csv_file_may_do_without_names(tmp_path):
     (tmp_path / "bare.csv").write_text("0,1\n.5,0.25\n1,0\n")
     assert read_rewards(tmp_path / "bare.csv").tolist() == [[0, 1], [0.5, 0.25], [1, 0]]
+    (tmp_path / "marked.csv").write_text("\ufeff0,1\n.5,0.25\n", encoding="utf-8")
+    assert read_rewards(tmp_path / "marked.csv").tolist() == [[0, 1], [0.5, 0.25]]
+    (tmp_path / "named.csv").write_text('"a;b",c\n0,1\n.5,0.25\n')
+    assert read_rewards(tmp_path / "named.csv").tolist() == [[0, 1], [0.5, 0.25]]
     (tmp_path / "one.csv").write_text("1\n0\n2\n")
     assert read_rewards(tmp_path / "one.csv").tolist() == [1, 0, 2]
 

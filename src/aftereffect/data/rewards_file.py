@@ -74,8 +74,8 @@ def _csv(path: Path) -> NDArray[Any]:
 
 def _check_separators(path: Path, first: str, second: str) -> None:
     """Say what is the matter with a file that a spreadsheet wrote where decimals have commas."""
-    other = other_separator(first) or (other_separator(second) if "," not in first else None)
-    if other is not None:
+    other = other_separator(first)
+    if other and ("," not in first or all(_is_number(cell.replace(",", ".")) for cell in first.split(other))):
         decimals = f"; {_DECIMAL_POINTS}" if "," in second else ""
         raise InputError(f"cannot read {path}: its columns are separated by {other!r}, and commas are needed{decimals}")
 
