@@ -4,10 +4,12 @@ import csv
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 
+import polars as pl
 import pytest
 
 import aftereffect as ae
@@ -125,6 +127,12 @@ def test_help_and_version(run):
          "a list of numbers is given once, with commas: .5,.1,.2,.3"),
         (["simulate", "--policy", "ucb1", "--means", "[.5,.1]", "--horizon", "9"],
          "Invalid value for --means: expected a number, got '[.5'"),
+        (["simulate", "--policy", "ucb1", "--means", ".5,.1", "--horizon", "1_000"],
+         "Invalid value for --horizon: expected a number, got '1_000'"),
+        (["simulate", "--policy", "ucb1", "--means", ".5,.1", "--horizon", "\u0661\u0660"],
+         "Invalid value for --horizon: expected a number, got '\u0661\u0660'"),
+        (["simulate", "--policy", "ucb1", "--means", ".5,1e-400", "--horizon", "9"],
+         "Invalid value for --means: expected a number of at least 5e-324 in size, or 0, got '1e-400'"),
         ([*SIMULATE, "--checkpoints", "1e9"], "checkpoints must be a whole number from 1 to 10,000, got 1000000000"),
         (["paper", "--figure", "99"], f"there is no figure 99; known: {', '.join(map(str, range(2, 20)))}"),
         (["paper", "--figure", "14.5"], f"there is no figure 14.5; known: {', '.join(map(str, range(2, 20)))}"),
@@ -138,7 +146,9 @@ def test_refusals_are_one_line_and_exit_2(run, arguments, message):
     ("option", "name", "message"),
     [
         ("--out", "missing/study.parquet", "does not exist, create it first"),
-        ("--out", "study.csv", "its name must end in .parquet"),
+        ("--out", "study.txt", "its name must end in .parquet or .csv"),
+        ("--out", "folder.parquet/", "expected a file, got the folder"),
+        ("--plot", "folder.png/", "expected a file, got the folder"),
         ("--out", "file/study.parquet", "it is not a folder"),
         ("--out", "x" * 300 + ".parquet", "File name too long"),
         ("--plot", "missing/regret.png", "does not exist, create it first"),
@@ -148,7 +158,7 @@ def test_refusals_are_one_line_and_exit_2(run, arguments, message):
 def test_unwritable_paths_are_found_before_the_run(run, tmp_path, monkeypatch, option, name, message):
     (tmp_path / "file").write_text("")
     monkeypatch.setattr("aftereffect.simulation.plan.Plan.play", lambda *_, **__: pytest.fail("it ran"))
-    status, out, err = run(*SIMULATE, option, str(tmp_path / name))
+    status, out, err = run(*SIMULATE, option, f"{tmp_path}/{name}")
     assert (status, out) == (2, "")
     assert message in err
     assert err.count("\n") == 1
@@ -178,10 +188,75 @@ def shell(command):
     return subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
 
 
-def test_a_reader_that_leaves_early_is_no_error():
+def test_a_reader_that_leaves_early_is_told_by_the_exit_status_alone():
     program = f"{sys.executable} -m aftereffect list"
-    done = shell(f"{program} | true; {program} | head -1")
-    assert (done.stdout, done.stderr) == ("policies:\n", "")
+    done = shell(f"bash -c '{program} | true; echo ${{PIPESTATUS[0]}}; {program} | head -1'")
+    assert (done.stdout, done.stderr) == ("141\npolicies:\n", "")
+
+
+def test_a_reader_that_leaves_early_takes_no_file_along(tmp_path):
+    arguments = " ".join(f'"{word}"' for word in SIMULATE)
+    program = f"{sys.executable} -m aftereffect {arguments} --out {tmp_path}/study.parquet --plot {tmp_path}/regret.svg"
+    done = shell(f"bash -c '{program} | true; echo ${{PIPESTATUS[0]}}'")
+    assert (done.stdout, done.stderr) == ("141\n", "")
+    assert ae.Study.load(tmp_path / "study.parquet").replications == 20
+    assert (tmp_path / "regret.svg").stat().st_size > 0
+
+
+def test_a_full_disk_leaves_what_is_printed(run, tmp_path, monkeypatch):
+    def full(frame, path):
+        raise pl.exceptions.ComputeError("No space left on device (os error 28)")
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", full)
+    status, out, err = run(*SIMULATE, "--out", str(tmp_path / "study.parquet"))
+    assert status == 2
+    assert "mean regret" in out
+    assert err == f"aftereffect: cannot write {tmp_path}/study.parquet: No space left on device (os error 28)\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_memory_is_looked_for_before_it_is_asked_for(run):
+    huge = ["simulate", "--policy", "ucb1", "--means", ".9,.1", "--horizon", "1e5"]
+    status, out, err = run(*huge, "--replications", "1e7", "--checkpoints", "1e4")
+    assert (status, out) == (2, "")
+    assert re.fullmatch(
+        r"aftereffect: this needs [\d,.]+ GiB of memory for its results, and [\d,.]+ GiB are here: "
+        r"ask for fewer replications, checkpoints or arms\n",
+        err,
+    )
+
+
+def test_memory_that_is_not_there_after_all_is_told_in_one_line(run, monkeypatch):
+    def refuse(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr("aftereffect.simulation.plan.Plan.play", refuse)
+    assert run(*SIMULATE) == (
+        2,
+        "",
+        "aftereffect: this needs more memory than there is: ask for fewer replications, checkpoints, arms or slots\n",
+    )
+
+
+def test_out_as_csv_needs_no_extra_and_has_every_replication(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("aftereffect.cli.simulate.require", lambda extra: pytest.fail(f"needs {extra}"))
+    assert run(*SIMULATE, "--out", str(tmp_path / "study.csv"))[0] == 0
+    with (tmp_path / "study.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["replication"] for row in rows] == [str(number) for number in range(20)]
+    assert {"pulls_0", "pulls_1", "pulls_2", "regret_1000"} <= set(rows[0])
+
+
+def test_help_is_wrapped_once(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "aftereffect", "simulate", "--help"],
+        env={**os.environ, "COLUMNS": "80"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = [line.rstrip() for line in done.stdout.splitlines()]
+    assert "(--rewards, --delays). Names of policies and spreads: aftereffect list." in lines
 
 
 def test_progress_is_shown_on_a_terminal_only():

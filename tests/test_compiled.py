@@ -133,6 +133,34 @@ def test_an_edited_constant_in_another_module_is_seen(play, tmp_path, how):
         assert play(how, "0", program=OWN) == [str(arm)]
 
 
+EDITED_MEANWHILE = """
+import sys
+from pathlib import Path
+import aftereffect as ae
+import settings
+if len(sys.argv) > 1:
+    Path(settings.__file__).write_text("ARM = 2  # edited")
+
+
+def decide(arms, own, params, t, rng):
+    return settings.ARM, 1, 1
+
+
+class Fixed(ae.RoundRobin):
+    def kernels(self):
+        return ae.RoundRobin().kernels()._replace(decide=decide)
+
+
+print(int(ae.simulate(Fixed(), ae.StochasticBandit([.9, .5, .1]), 9, 1, seed=5)[0].pulls[0].argmax()))
+"""
+
+
+def test_an_edit_after_the_import_is_not_mistaken_for_what_was_imported(play, tmp_path):
+    (tmp_path / "settings.py").write_text("ARM = 1")
+    assert play("edit", program=EDITED_MEANWHILE) == ["1"]
+    assert play(program=EDITED_MEANWHILE) == ["2"]
+
+
 @pytest.mark.parametrize("how", ["by_array", "by_default"])
 def test_kernels_that_differ_in_what_they_hold_only_are_not_mixed_up(play, tmp_path, how):
     (tmp_path / "settings.py").write_text("Kind = ARM = 0\n")
@@ -175,15 +203,52 @@ def test_helpers_may_stand_in_comprehensions():
     assert runs.pulls[0].tolist() == [0, 0, 6]
 
 
+def read_a_file(t):
+    return len(open(str(t)).read())
+
+
+def late(arms, own, params, t, rng):
+    return (read_a_file(t) if t > 10**9 else 0), 1, 1
+
+
+def text(arms, own, params, t, rng):
+    return ("a" if t > 10**9 else 0), 1, 1
+
+
+def context(arms, own, params, t, rng):
+    if t > 10**9:
+        with open("a") as file:
+            file.read()
+    return 0, 1, 1
+
+
 @pytest.mark.usefixtures("counting_allowed")
-def test_a_kernel_that_cannot_be_compiled_is_refused_in_one_line():
+@pytest.mark.parametrize(
+    ("decide", "function", "line", "reason"),
+    [
+        (late, "read_a_file", read_a_file.__code__.co_firstlineno + 1, "Untyped global name 'open'"),
+        (text, "text", text.__code__.co_firstlineno + 1, "Cannot unify Literal"),
+        (context, "context", context.__code__.co_firstlineno, "The 'with (context manager) as (variable):' construct"),
+        (
+            lambda arms, own, params, t, rng: (own.foo(1) if t > 10**9 else 0, 1, 1),
+            "<lambda>",
+            context.__code__.co_firstlineno + 15,
+            "Unknown attribute 'foo' of type array(float64, 1d, C)",
+        ),
+    ],
+)
+def test_a_kernel_that_cannot_be_compiled_is_refused_in_one_line(decide, function, line, reason):
     class Uncompilable(aftereffect.RoundRobin):
         def kernels(self):
-            return aftereffect.RoundRobin().kernels()._replace(decide=lambda arms, own, params, t, rng: open(str(t)).read())
+            return aftereffect.RoundRobin().kernels()._replace(decide=decide)
 
-    with pytest.raises(aftereffect.ParameterError, match="cannot be compiled: kernels use numbers, arrays") as caught:
+    with pytest.raises(aftereffect.ParameterError) as caught:
         aftereffect.simulate(Uncompilable(), aftereffect.StochasticBandit([0.9, 0.1]), 6, 1, seed=1)
-    assert "\n" not in str(caught.value)
+    message = str(caught.value)
+    assert message.startswith(f"a kernel cannot be compiled, {function} (test_compiled.py, line {line}): {reason}")
+    assert message.endswith("; kernels use numbers, arrays, math, loops, rng.random() and functions named directly")
+    assert "\n" not in message
+    assert caught.value.__suppress_context__  # the hundreds of lines that numba says are not shown beneath
 
 
 @pytest.mark.usefixtures("counting_allowed")

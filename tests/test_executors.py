@@ -3,9 +3,12 @@
 import os
 import pickle
 import signal
+import sys
 from collections import Counter
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib import import_module
+from types import ModuleType
 
 import distributed
 import numpy as np
@@ -170,7 +173,7 @@ def test_pieces_take_from_a_fifth_of_a_second_to_two(seconds):
     def pretend(name, task):
         count = len(task.replications)
         outcome = replications.Outcome(np.zeros((count, len(task.checkpoints))), np.zeros((count, 3)), np.zeros(count, int))
-        return replications.Performed(outcome, seconds * count, crew.made_by())
+        return replications.Performed(outcome, seconds * count, task.made_by)
 
     executor = Only(pretend)
     ae.simulate("ucb1", ENV, 200, 100_000 if seconds < 0.01 else 1_000, executor=executor, jobs=2)
@@ -244,6 +247,83 @@ def test_what_cannot_be_sent_is_told():
     policy = ae.ArsUcb(growth=lambda k: k)
     with ProcessPoolExecutor(1) as pool, pytest.raises(ae.WorkerError, match="cannot be sent to other processes"):
         ae.simulate(policy, ENV, 200, 2, executor=pool)
+
+
+def test_a_class_within_a_function_is_told():
+    @dataclass(frozen=True)
+    class Local(Ucb1):
+        """Nobody else can import it."""
+
+    with ProcessPoolExecutor(1) as pool, pytest.raises(ae.WorkerError, match="cannot be sent to other processes") as caught:
+        ae.simulate(Local(), ENV, 200, 2, executor=pool)
+    assert str(caught.value).endswith("define what it is made of at the top of a module that they can import")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_module_that_workers_lack_is_told(cluster, tmp_path, monkeypatch):
+    (tmp_path / "only_here.py").write_text(
+        "from dataclasses import dataclass\nfrom aftereffect.policies import Ucb1\n\n\n"
+        "@dataclass(frozen=True)\nclass Mine(Ucb1):\n    ...\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    policy = import_module("only_here").Mine()
+    message = "the workers lack the module 'only_here': install it, or put its file on their PYTHONPATH, on every worker"
+    with (
+        dask_workers.dask_cluster(cluster.scheduler_address) as (executor, jobs),
+        pytest.raises(ae.WorkerError, match=f"^{message}$"),
+    ):
+        ae.simulate(policy, ENV, 200, 2, executor=executor, jobs=jobs)
+
+
+TYPED_IN = """
+import random
+from dataclasses import dataclass
+import numpy as np
+import aftereffect as ae
+from aftereffect.kernels import PolicyKernels
+
+LIMIT = 3
+
+def decide(arms, own, params, t, rng):
+    return int(rng.random() * LIMIT), 1, 1
+
+@dataclass(frozen=True)
+class Typed(ae.RoundRobin):
+    p: float = 0.5
+
+    def kernels(self):
+        return PolicyKernels(decide, ae.RoundRobin().kernels().absorb)
+"""
+
+
+def test_what_is_typed_into_a_notebook_is_the_same_code_on_workers(cluster, monkeypatch):
+    """Dask sends it as it is, without globals that it does not name."""
+    notebook = ModuleType("notebook")
+    monkeypatch.setitem(sys.modules, "notebook", notebook)
+    exec(TYPED_IN, vars(notebook))
+    monkeypatch.delitem(sys.modules, "notebook")
+    policy = notebook.Typed()
+    here = ae.simulate(policy, ENV, 200, 4, seed=1)
+    with dask_workers.dask_cluster(cluster.scheduler_address) as (executor, jobs):
+        assert_equal(ae.simulate(policy, ENV, 200, 4, seed=1, executor=executor, jobs=jobs), here)
+
+
+def test_a_worker_that_loaded_other_code_of_ones_own_is_refused():
+    def version(turns):
+        @dataclass(frozen=True)
+        class Mine(Ucb1):
+            def params(self, arms, horizon):
+                return super().params(arms, horizon) * turns
+
+        return Mine()
+
+    def other(name, task):
+        return perform(name, replace(task, policy=version(2)))
+
+    assert_equal(*(ae.simulate(version(1), ENV, 200, 2, seed=1, executor=executor) for executor in (None, Only())))
+    message = r"a worker runs .* with own code (\w+), but here is .* with own code (?!\1)\w+: .* and restart workers"
+    with pytest.raises(ae.WorkerError, match=message):
+        ae.simulate(version(1), ENV, 200, 2, seed=1, executor=Only(other))
 
 
 class Gone(Only):

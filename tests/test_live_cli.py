@@ -162,7 +162,11 @@ def test_many_outcomes_from_a_file(run, refused):
         ("slot,value\n3,5\n9,6\n", "slot 9 was never asked for: the next one is 4, ask first"),
         ("slot,value\n3,5\nx,6\n", "outcomes.csv, line 3: a slot must be a whole number, got 'x'"),
         ("slot,value\n3,five\n", "outcomes.csv, line 2: a value must be a number, or empty where it is missing, got 'five'"),
-        ("slot,value\n3,12,5\n", "outcomes.csv, line 2: there must be as many cells as names in the first line"),
+        (
+            "slot,value\n3,12,5\n",
+            "outcomes.csv, line 2: there must be as many cells as names in the first line: "
+            "if it has decimal commas, write points",
+        ),
         ("slot,value\n3\n", "outcomes.csv, line 2: there must be as many cells as names in the first line"),
         ("slot,value,value\n3,1,2\n", "outcomes.csv has more than one column value"),
         ("slot,value\n1_0,5\n", "outcomes.csv, line 2: a slot must be a whole number, got '1_0'"),

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 from typing import ClassVar
 
 import numpy as np
@@ -9,8 +10,10 @@ import pytest
 import samples
 
 import aftereffect as ae
+from aftereffect.kernels import PolicyKernels
 from aftereffect.policies import State
 from aftereffect.policies.averages import blank, credit
+from aftereffect.simulation import replications
 from aftereffect.testing import check_policy
 
 
@@ -152,11 +155,113 @@ class Spoiled(ae.RoundRobin):
 @pytest.mark.parametrize("answer", [(7, 1, 1), (-1, 1, 1), (0, 0, 0), (0, 2, 3), (0, 2, -1), (0, math.nan, 1)])
 def test_a_faulty_decision_is_caught_by_the_driver_and_by_the_battery(answer, monkeypatch):
     policy = type("Faulty", (Spoiled,), {"answer": answer})()
-    with pytest.raises(ValueError, match="decide must return an arm"):
+    message = rf"decide of faulty must return \(arm, slots, window\): .*, got {re.escape(str(answer))} at slot 0"
+    with pytest.raises(ae.ParameterError, match=message):
+        ae.simulate(policy, ae.StochasticBandit([0.9, 0.1]), 10, 1)
+    monkeypatch.setattr(replications, "rehearse", lambda *_: None)  # then machine code must notice
+    with pytest.raises(ae.ParameterError, match=message):
         ae.simulate(policy, ae.StochasticBandit([0.9, 0.1]), 10, 1)
     monkeypatch.setattr("aftereffect.testing.policies.check_spec", lambda policy: None)
-    with pytest.raises(AssertionError, match="decide must return"):
+    with pytest.raises(AssertionError, match=message):
         check_policy(policy)
+
+
+def test_a_faulty_decision_after_hours_is_told_with_its_slot():
+    def late(arms, own, params, t, rng):
+        return 9 if t == 5_000 else 0, 1, 1
+
+    policy = type("Late", (Spoiled,), {"kernels": lambda self: ae.RoundRobin().kernels()._replace(decide=late)})()
+    with pytest.raises(ae.ParameterError, match=r"decide of late must return .*, got \(9, 1, 1\) at slot 5000"):
+        ae.simulate(policy, ae.StochasticBandit([0.9, 0.1]), 10_000, 40)
+
+
+def beyond(arms, own, params, t, rng):
+    own[50] += 1
+    return 0, 1, 1
+
+
+def before_the_first(arms, own, params, t, rng):
+    return int(arms[0, t - 1]), 1, 1
+
+
+def into_params(arms, own, params, t, rng):
+    params[0] = t
+    return 0, 1, 1
+
+
+def by_zero(arms, own, params, t, rng):
+    return 0, 10 // (t - 20) + 11, 1
+
+
+@pytest.mark.parametrize(
+    ("decide", "message"),
+    [
+        (beyond, "index 50 is outside of 0 to 0"),
+        (before_the_first, "index -1 of dimension 1 is outside of 0 to 1; write shape[0] - 1 for the last one"),
+        (into_params, "params are written to; keep what changes in arms or own"),
+        (by_zero, "ZeroDivisionError: integer division or modulo by zero"),
+    ],
+)
+def test_a_kernel_that_leaves_its_arrays_is_told_with_its_place(decide, message):
+    """Machine code would read and write whatever lies there."""
+    policy = type("Stray", (Spoiled,), {"kernels": lambda self: ae.RoundRobin().kernels()._replace(decide=decide)})()
+    line = decide.__code__.co_firstlineno + 1
+    with pytest.raises(ae.ParameterError) as caught:
+        ae.simulate(policy, ae.StochasticBandit([0.9, 0.1]), 1_000, 1)
+    assert str(caught.value) == f"a kernel of stray fails in {decide.__name__} (test_policies.py, line {line}): {message}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"params": lambda self, arms, horizon: np.array([1])},
+         "params(arms, horizon) of shaped must be a float64 array of 1 dimension, C-contiguous, got int64 of 1 dimensions"),
+        ({"params": lambda self, arms, horizon: [1.0]},
+         "params(arms, horizon) of shaped must be a float64 array of 1 dimension, C-contiguous, got [1.0]"),
+        ({"initial": lambda self, arms: State(np.zeros(arms), np.zeros(1))},
+         "initial(arms).arms of shaped must be a float64 array of 2 dimensions, C-contiguous, got float64 of 1 dimensions"),
+        ({"initial": lambda self, arms: State(np.zeros((arms, 1)), np.zeros(1))},
+         "initial(arms).arms of shaped must have a column for each arm, got 1 for 2 arms"),
+    ],
+)  # fmt: skip
+def test_arrays_that_machine_code_is_not_made_for_are_told(changes, message):
+    with pytest.raises(ae.ParameterError) as caught:
+        ae.simulate(type("Shaped", (ae.RoundRobin,), changes)(), ae.StochasticBandit([0.9, 0.1]), 10, 1)
+    assert str(caught.value) == message
+
+
+def test_our_own_policies_need_no_rehearsal(monkeypatch):
+    monkeypatch.setattr(replications, "rehearse", lambda *_: pytest.fail("rehearsed"))
+    ae.simulate("ucb1", ae.StochasticBandit([0.9, 0.1]), 10, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Windowed(ae.Policy):
+    """Rounds of ten slots of which it looks at four: `own` has room for windows, not for rounds."""
+
+    def kernels(self):
+        return PolicyKernels(ten_slots, count_windows)
+
+    def initial(self, arms):
+        return State(np.zeros((1, arms)), np.zeros(5))
+
+    def params(self, arms, horizon):
+        return np.zeros(1)
+
+
+def ten_slots(arms, own, params, t, rng):
+    return int(own[4]) % arms.shape[1], 10, 4
+
+
+def count_windows(arms, own, params, arm, window, total):
+    own[window] += 1
+
+
+def test_the_battery_tells_a_policy_the_window_as_a_simulation_does(capsys):
+    check_policy(Windowed())
+    assert capsys.readouterr().out == (
+        "Windowed is not registered: put @aftereffect.spec.register above it to name it in specs and use it live\n"
+    )
 
 
 class Forgetful(Spoiled):
@@ -194,9 +299,9 @@ def test_the_battery_finds_kernels_that_would_be_compiled_again_and_again(monkey
 @pytest.mark.parametrize(
     ("decide", "message"),
     [
-        (lambda arms, own, params, t, rng: 0, r"decide must return \(arm, slots, window\), got 0"),
-        (lambda arms, own, params, t, rng: (0.5, 1, 1), "decide must return whole numbers"),
-        (lambda arms, own, params, t, rng: (rng.integers(2), 1, 1), r"not with rng.integers"),
+        (lambda arms, own, params, t, rng: 0, r"decide of odd must return \(arm, slots, window\): .* got 0 at slot 0"),
+        (lambda arms, own, params, t, rng: (0.5, 1, 1), r"as whole numbers, got \(0.5, 1, 1\) at slot 0"),
+        (lambda arms, own, params, t, rng: (rng.integers(2), 1, 1), r"<lambda> \(.*\): .* not with rng.integers"),
     ],
 )
 def test_the_battery_says_what_to_do(decide, message, monkeypatch):
@@ -211,10 +316,17 @@ class Unregistered(ae.RoundRobin):
     """A policy like any other, but without a name."""
 
 
-def test_the_battery_takes_policies_that_are_registered_frozen_dataclasses():
+def test_the_battery_takes_policies_that_are_frozen_dataclasses(capsys):
     with pytest.raises(AssertionError, match="check_policy takes a policy"):
         check_policy(ae.Ucb1)
     with pytest.raises(AssertionError, match="must be a frozen dataclass"):
         check_policy(type("Plain", (ae.RoundRobin,), {})())
-    with pytest.raises(AssertionError, match="is the class decorated with @register"):
-        check_policy(Unregistered())
+    check_policy(Unregistered())
+    assert capsys.readouterr().out.startswith("Unregistered is not registered: put @aftereffect.spec.register above it")
+
+    @dataclasses.dataclass(frozen=True)
+    class Local(ae.RoundRobin):
+        """Nobody else can import it."""
+
+    check_policy(Local())
+    assert capsys.readouterr().out.startswith("Local is defined within a function: define it at the top of a module")

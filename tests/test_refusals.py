@@ -2,6 +2,8 @@
 
 import dataclasses
 import math
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -86,6 +88,36 @@ def test_bad_parameters(make, message):
     with pytest.raises(ae.ParameterError) as caught:
         make()
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("kind", [Decimal, Fraction, np.float32, np.float64, float, str])
+def test_numbers_of_every_type_are_numbers(kind):
+    if kind is str:
+        with pytest.raises(ae.ParameterError, match=r"got '0.5'"):
+            ae.StochasticBandit([kind(0.5), kind(0.25)])
+        return
+    assert ae.StochasticBandit([kind(0.5), kind(0.25)]) == ae.StochasticBandit([0.5, 0.25])
+    assert ae.Interval(kind(3), kind(9)) == ae.Interval(3, 9)
+    assert type(ae.Interval(kind(3), kind(9)).b) is int
+    assert ae.Recorded([[kind(0.5), kind(0)]]) == ae.Recorded([[0.5, 0]])
+
+
+@pytest.mark.parametrize(
+    ("value", "came"),
+    [
+        (Decimal("1.5"), "1.5"),
+        (Decimal("NaN"), "nan"),
+        (Decimal("sNaN"), "nan"),
+        (Decimal("-Infinity"), "-inf"),
+        (Decimal("1e999999999"), "inf"),
+        (Fraction(3, 2), "1.5"),
+        (Fraction(10**400, 3), "inf"),
+        (Decimal(10**15), "1000000000000000"),
+    ],
+)
+def test_other_numbers_that_are_no_lag_are_refused(value, came):
+    with pytest.raises(ae.ParameterError, match=f"d must be a whole number from 1 to 10,000,000, got {came}$"):
+        ae.LinearDecay(value)
 
 
 def test_a_growth_that_fails_late_is_refused_before_the_run():

@@ -41,6 +41,10 @@ def test_every_format_gives_the_same_game(tmp_path, capsys, suffix, values):
 def test_a_csv_file_may_do_without_names(tmp_path):
     (tmp_path / "bare.csv").write_text("0,1\n.5,0.25\n1,0\n")
     assert read_rewards(tmp_path / "bare.csv").tolist() == [[0, 1], [0.5, 0.25], [1, 0]]
+    (tmp_path / "marked.csv").write_text("\ufeff0,1\n.5,0.25\n", encoding="utf-8")
+    assert read_rewards(tmp_path / "marked.csv").tolist() == [[0, 1], [0.5, 0.25]]
+    (tmp_path / "named.csv").write_text('"a;b",c\n0,1\n.5,0.25\n')
+    assert read_rewards(tmp_path / "named.csv").tolist() == [[0, 1], [0.5, 0.25]]
     (tmp_path / "one.csv").write_text("1\n0\n2\n")
     assert read_rewards(tmp_path / "one.csv").tolist() == [1, 0, 2]
 
@@ -62,19 +66,38 @@ def broken(tmp_path):
     np.savez(tmp_path / "several.npz", a=TABLE, b=TABLE)
     (tmp_path / "several.npz").rename(tmp_path / "several.npy")
     np.save(tmp_path / "objects.npy", np.array([None, 1]), allow_pickle=True)
+    (tmp_path / "semicolons.csv").write_text("a;b\n0.1;0.2\n")
+    (tmp_path / "excel.csv").write_text("a;b\n0,1;0,2\n")
+    (tmp_path / "bare.csv").write_text("0,1;0,2\n0,3;0,1\n")
+    (tmp_path / "commas.csv").write_text("a,b\n0,1,0,2\n")
+    (tmp_path / "quoted.csv").write_text('a,b\n"0,1","0,2"\n')
+    (tmp_path / "dated.csv").write_text("day,a,b\n2026-01-01,.1,.2\n2026-01-02,.1,.2\n")
+    (tmp_path / "counted.csv").write_text("slot,a,b\n0,.1,.2\n1,.1,.2\n2,.3,.4\n")
+    (tmp_path / "counted.bare.csv").write_text("1,.1,.2\n2,.1,.2\n")
+    huge = "{'descr': '<f8', 'fortran_order': False, 'shape': (3000000000000, 1), }"
+    (tmp_path / "claims.npy").write_bytes(b"\x93NUMPY\x01\x00" + (118).to_bytes(2, "little") + huge.ljust(117).encode() + b"\n")
     np.save(tmp_path / "high.npy", TABLE * 3)
     np.save(tmp_path / "deep.npy", np.zeros((2, 2, 2)))
     return {
         "missing.csv": "missing.csv: there is no such file",
         "rewards.txt": "rewards.txt: its name must end in .npy or .csv or .parquet",
-        "words.csv": "words.csv: the column b must hold numbers and nothing else",
-        "gap.csv": "gap.csv: the column b must hold numbers and nothing else",
+        "words.csv": "words.csv: the column b must hold numbers and nothing else, got 'no'",
+        "gap.csv": "gap.csv: the column b has empty cells, and must hold numbers and nothing else",
+        "semicolons.csv": "semicolons.csv: its columns are separated by ';', and commas are needed\n",
+        "excel.csv": "by ';', and commas are needed; if it has decimal commas, write points: 0.5\n",
+        "bare.csv": "by ';', and commas are needed; if it has decimal commas, write points: 0.5\n",
+        "commas.csv": "a line has more cells than the first, 2; if it has decimal commas, write points: 0.5\n",
+        "quoted.csv": "must hold numbers and nothing else, got '0,1'; if it has decimal commas, write points: 0.5\n",
+        "dated.csv": "the column day must hold numbers and nothing else, got '2026-01-01'; each column is an arm",
+        "counted.csv": "the column slot counts the slots; each column is an arm, so take out slots, dates and the like\n",
+        "counted.bare.csv": " counts the slots; each column is an arm",
+        "claims.npy": "claims.npy: not a .npy file of numbers (mmap length is greater than file size)",
         "text.npy": "text.npy: not a .npy file of numbers",
         "text.parquet": "text.parquet: not a .parquet file of numbers",
         "empty.csv": "empty.csv: not a .csv file of numbers",
         "several.npy": "several.npy: it holds several arrays, and one is needed",
         "objects.npy": "objects.npy: not a .npy file of numbers",
-        "high.npy": "rewards must be numbers from 0 to 1, got ",
+        "high.npy": f"rewards must be numbers from 0 to 1, got {3 * TABLE.max():g}: divide all by the most that one can be",
         "deep.npy": "rewards must be a table with a row per slot and a column per arm, or the paying arm of each slot",
     }
 

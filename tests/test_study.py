@@ -2,7 +2,8 @@
 
 import json
 import math
-from contextlib import suppress
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -12,6 +13,7 @@ from matplotlib.figure import Figure
 import aftereffect as ae
 from aftereffect.extras import require
 from aftereffect.simulation.plotting import save_picture
+from aftereffect.simulation.seal import seal
 
 ENV = ae.StochasticBandit([0.9, 0.6, 0.3], ae.Interval(3, 9))
 
@@ -115,7 +117,13 @@ def test_files_that_are_no_studies_are_refused(tmp_path):
     (tmp_path / "text.parquet").write_text("hello")
     with pytest.raises(ae.InputError, match="not a Parquet file"):
         ae.Study.load(tmp_path / "text.parquet")
+    (tmp_path / "study.csv").write_text("policy\n")
+    with pytest.raises(ae.InputError, match=r"studies are read back from .parquet files"):
+        ae.Study.load(tmp_path / "study.csv")
     pl.DataFrame({"policy": ["a"]}).write_parquet(tmp_path / "other.parquet")
+    with pytest.raises(ae.InputError, match=r"not written by Study.save, or damaged: it lacks the seal of its content"):
+        ae.Study.load(tmp_path / "other.parquet")
+    seal(tmp_path / "other.parquet")
     with pytest.raises(ae.InputError, match="not a saved study, it lacks the columns environment, engine"):
         ae.Study.load(tmp_path / "other.parquet")
 
@@ -138,6 +146,7 @@ def test_files_that_look_like_a_study_but_are_none_are_refused(study, tmp_path, 
     path = tmp_path / "study.parquet"
     study.save(path)
     pl.read_parquet(path).with_columns(change).write_parquet(path)
+    seal(path)
     with pytest.raises(ae.InputError, match="not a saved study"):
         ae.Study.load(path)
 
@@ -146,23 +155,62 @@ def test_rows_may_come_in_any_order(study, tmp_path):
     path = tmp_path / "study.parquet"
     study.save(path)
     pl.read_parquet(path).reverse().write_parquet(path)
+    seal(path)
     loaded = ae.Study.load(path)
     assert np.array_equal(loaded["ucb1"].regret, study["ucb1"].regret)
 
 
-def test_damaged_files_are_refused_or_read(study, tmp_path):
-    """Some damage makes polars panic, which is no Exception."""
+def test_damaged_files_are_refused(study, tmp_path):
+    """A flipped bit, wherever it is, is noticed before polars sees it: there it gives other numbers, or ends the process."""
     path = tmp_path / "study.parquet"
     study.save(path)
     good = path.read_bytes()
     rng = np.random.default_rng(1)
-    for _ in range(300):
+    for place in (*rng.integers(len(good), size=600), *range(len(good) - 60, len(good))):
         bad = bytearray(good)
-        for place in rng.integers(len(good), size=3):
-            bad[place] ^= 1 << int(rng.integers(8))
+        bad[place] ^= 1 << int(rng.integers(8))
         path.write_bytes(bad)
-        with suppress(ae.InputError):
+        with pytest.raises(ae.InputError, match="cannot read"):
             ae.Study.load(path)
+    for length in (0, 3, 12, 100, len(good) // 2, len(good) - 1):
+        path.write_bytes(good[:length])
+        with pytest.raises(ae.InputError, match="cannot read"):
+            ae.Study.load(path)
+
+
+def test_a_sealed_file_is_a_parquet_file_for_all(study, tmp_path):
+    path = tmp_path / "study.parquet"
+    study.save(path)
+    frame = pl.read_parquet(path)
+    assert frame.height == 60
+    assert frame["regret"].explode().to_list() == [*study[0].regret.ravel(), *study[1].regret.ravel()]
+    assert pl.scan_parquet(path).select("policy", "rounds").collect().height == 60
+    assert pl.read_parquet_schema(path) == frame.schema
+
+
+def test_csv_has_the_rows_of_the_parquet_file(study, tmp_path):
+    study.save(tmp_path / "study.csv")
+    study.save(tmp_path / "study.parquet")
+    wide, rows = pl.read_csv(tmp_path / "study.csv"), pl.read_parquet(tmp_path / "study.parquet")
+    alike = ["policy", "environment", "engine", "horizon", "seed", "made_by", "seconds", "replication", "rounds"]
+    assert wide.select(alike).rows() == rows.select(alike).rows()
+    assert wide.columns == [*alike, "pulls_0", "pulls_1", "pulls_2", *(f"regret_{slot}" for slot in study.checkpoints)]
+    assert wide.select("^pulls_.*$").to_numpy().tolist() == rows["pulls"].to_list()
+    assert wide.select("^regret_.*$").to_numpy().tolist() == rows["regret"].to_list()
+    assert {path.name for path in tmp_path.iterdir()} == {"study.csv", "study.parquet"}
+
+
+def test_pandas(study, monkeypatch):
+    """Made of columns, so that pandas alone is needed; here its place is taken by what keeps them."""
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    monkeypatch.setattr("aftereffect.extras.find_spec", lambda module: None)
+    with pytest.raises(ae.MissingExtraError, match="this needs pandas: install it beside aftereffect, no extra brings it"):
+        study.to_pandas()
+    monkeypatch.setattr("aftereffect.extras.find_spec", lambda module: object())
+    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=dict))
+    columns, frame = study.to_pandas(), study.to_polars()
+    assert list(columns) == frame.columns
+    assert all(list(values) == frame[name].to_list() for name, values in columns.items())
 
 
 def test_a_study_of_recorded_rewards_can_be_saved_but_not_played_again(tmp_path):
@@ -179,7 +227,11 @@ def test_a_study_of_recorded_rewards_can_be_saved_but_not_played_again(tmp_path)
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("study.csv", "must end in .parquet"), ("missing/study.parquet", "does not exist, create it first"), (".", "must end in")],
+    [
+        ("study.txt", "must end in .parquet or .csv"),
+        ("missing/study.parquet", "does not exist, create it first"),
+        (".", "must end in"),
+    ],
 )
 def test_paths_that_cannot_be_written_are_refused(study, tmp_path, name, message):
     with pytest.raises(ae.OutputError, match=message):

@@ -147,6 +147,25 @@ def test_other_code_is_played_again(file, tmp_path, monkeypatch):
     assert ae.Sweep.read(source).play(out).found == 0
 
 
+def test_a_damaged_cell_is_played_again(file, tmp_path):
+    source, out = file(PLAYED), tmp_path / "out"
+    ((_, before),) = ae.Sweep.read(source).play(out)
+    (cell,) = out.glob("*.parquet")
+    damaged = bytearray(cell.read_bytes())
+    damaged[len(damaged) // 3] ^= 1
+    cell.write_bytes(damaged)
+    again = ae.Sweep.read(source).play(out)
+    ((_, after),) = again
+    assert again.found == 0
+    assert after[0].regret.tolist() == before[0].regret.tolist()
+
+
+def test_a_file_with_a_byte_order_mark(file):
+    source = file(PLAYED)
+    source.write_bytes(b"\xef\xbb\xbf" + source.read_bytes())
+    assert len(ae.Sweep.read(source)) == 1
+
+
 def test_one_process_at_a_time(file, tmp_path):
     sweep = ae.Sweep.read(file(SMALL))
 

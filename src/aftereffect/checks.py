@@ -29,7 +29,7 @@ def real(
     below: float | None = None,
     at_most: float | None = None,
 ) -> float:
-    """A finite number within the given bounds."""
+    """A finite number within the given bounds, of any type that Python counts as one."""
     wanted = _wanted("a number", above, at_least, below, at_most)
     number = _float(value)
     if number is None:

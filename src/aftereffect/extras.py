@@ -26,6 +26,10 @@ def require(extra: str) -> None:
 
 
 def imported(module: str) -> ModuleType:
-    """An optional module, or a message that says which extra to install."""
-    require(next(extra for extra, modules in EXTRAS.items() if module in modules))
+    """An optional module, or a message that says which extra, or what else, to install."""
+    extra = next((extra for extra, modules in EXTRAS.items() if module in modules), None)
+    if extra is not None:
+        require(extra)
+    elif find_spec(module) is None:
+        raise MissingExtraError(f"this needs {module}: install it beside aftereffect, no extra brings it")
     return import_module(module)

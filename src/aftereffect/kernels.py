@@ -2,7 +2,8 @@
 
 A *kernel* is an ordinary typed Python function that uses only arithmetic, ``math``, loops and ``rng``. Live experiments
 call it as it is; simulations compile it. To keep both equal to the last bit a kernel avoids ``np.exp``, ``np.sum`` and their
-like, and a policy's kernel draws with ``rng.random()`` only.
+like, and a policy's kernel draws with ``rng.random()`` only. Compiled code does not check indices, so they stay within their
+arrays, from 0 on; policies that are not of this package play a few rounds uncompiled first, where that is checked.
 
 The loop that all of them serve (see `aftereffect.simulation.driver`)::
 

@@ -21,6 +21,8 @@ _DRAFT, _LOCK = ".draft-", ".lock"
 def writable(path: str | os.PathLike[str], suffixes: Collection[str]) -> Path:
     """The path, after making sure that a file of one of these kinds can be written there. Leaves nothing behind."""
     target = Path(path)
+    if os.fspath(path).endswith(("/", os.sep)):  # which a Path forgets
+        raise OutputError(f"cannot write {os.fspath(path)}: that is a folder, name a file in it")
     if target.suffix.lower() not in suffixes:
         raise OutputError(f"cannot write {target}: its name must end in {' or '.join(suffixes)}")
     with _told(target):

@@ -8,7 +8,9 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import lru_cache
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -233,6 +235,8 @@ def _checked(values: ArrayLike) -> Rows:
         given = np.array(None)
     if given.dtype == bool:
         given = given.astype(np.uint8)
+    elif given.dtype == object and given.size and all(isinstance(each, (Real, Decimal)) for each in given.flat):
+        given = given.astype(np.float64)  # from a database, say
     whole_numbers = np.issubdtype(given.dtype, np.integer)
     if given.size == 0 or not (whole_numbers or np.issubdtype(given.dtype, np.floating)) or given.ndim not in (1, 2):
         wanted = "a table with a row per slot and a column per arm, or the paying arm of each slot"

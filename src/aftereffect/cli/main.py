@@ -17,11 +17,14 @@ from aftereffect.cli.simulate import simulate
 from aftereffect.cli.sweep import sweep
 from aftereffect.errors import AftereffectError
 
+#: What shells report of a program that wrote where nobody reads: 128 and the number of SIGPIPE.
+_BROKEN_PIPE = 141
+
 app = App(
     name="aftereffect",
-    help="Bandits whose rewards come late, spread over time, and unsigned.",
+    help="Bandits whose rewards come late, spread over time, and anonymously.",
     version=__version__,
-    help_format="plaintext",
+    help_format="markdown",  # which joins the lines of a docstring before it wraps them anew
     result_action="return_value",
     exit_on_error=False,
     print_error=False,
@@ -38,22 +41,40 @@ app.command(service.token)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line; returns the exit status: 0, or 2 with a line on standard error for everything that is wrong."""
+    """Run a command line and return its exit status.
+
+    That is 0; 2, with a line on standard error for everything that is wrong; or 141 if nobody read the output to its end, as
+    for a program that a shell ends for it. All files are written before anything is printed.
+    """
     try:
         app(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
     except (CycloptsError, AftereffectError) as error:
-        for problem in getattr(error, "problems", [error]):
-            line = " ".join(str(problem).split())
-            print(f"aftereffect: {line}", file=sys.stderr)
+        _tell(*getattr(error, "problems", [error]))
         return 2
-    except BrokenPipeError:  # `aftereffect ... | head`: the reader has what it wants
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError as error:  # `aftereffect ... | head`
+        _close_output()
+        if isinstance(error.__context__, AftereffectError):  # printed after something else had failed
+            _tell(error.__context__)
+        return _BROKEN_PIPE
     except OSError as error:  # a full disk, say; all other files are written with messages of their own
-        print(f"aftereffect: cannot write the output: {error.strerror}", file=sys.stderr)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _tell(f"cannot write the output: {error.strerror}")
+        _close_output()
+        return 2
+    except MemoryError:
+        _tell("this needs more memory than there is: ask for fewer replications, checkpoints, arms or slots")
         return 2
     return 0
+
+
+def _tell(*problems: object) -> None:
+    for problem in problems:
+        print(f"aftereffect: {' '.join(str(problem).split())}", file=sys.stderr)
+
+
+def _close_output() -> None:
+    """What could not be printed is not tried again when the program ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def command() -> None:

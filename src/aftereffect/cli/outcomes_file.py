@@ -4,7 +4,9 @@ import csv
 from pathlib import Path
 from typing import Any
 
-from aftereffect.errors import InputError
+from aftereffect.cli.values import read_number
+from aftereffect.data.separators import other_separator
+from aftereffect.errors import InputError, ParameterError
 
 _COLUMNS = ("slot", "value")
 #: Which arm was really played, where that is not the one advised.
@@ -18,12 +20,13 @@ def outcomes_in(path: Path) -> list[tuple[int, float | None, str | None]]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = csv.DictReader(file, strict=True)
-            absent = [name for name in _COLUMNS if name not in (rows.fieldnames or ())]
+            names = list(rows.fieldnames or ())
+            absent = [name for name in _COLUMNS if name not in names]
             if absent:
-                raise InputError(
-                    f"{path} must begin with a line of names, slot and value among them; {' and '.join(absent)} not found"
-                )
-            doubled = [name for name in (*_COLUMNS, _ARM) if (rows.fieldnames or ()).count(name) > 1]
+                other = other_separator(",".join(names))
+                found = f"{' and '.join(absent)} not found{f': separated by {other!r}, write commas' if other else ''}"
+                raise InputError(f"{path} must begin with a line of names, slot and value among them; {found}")
+            doubled = [name for name in (*_COLUMNS, _ARM) if names.count(name) > 1]
             if doubled:
                 raise InputError(f"{path} has more than one column {doubled[0]}")
             return [_outcome(path, rows.line_num, row) for row in rows]
@@ -37,14 +40,16 @@ def outcomes_in(path: Path) -> list[tuple[int, float | None, str | None]]:
 
 def _outcome(path: Path, line: int, row: dict[Any, Any]) -> tuple[int, float | None, str | None]:
     if None in row or None in row.values():  # a comma within a number, or a file that was cut off
-        raise InputError(f"{path}, line {line}: there must be as many cells as names in the first line")
+        hint = ": if it has decimal commas, write points" if None in row else ""
+        raise InputError(f"{path}, line {line}: there must be as many cells as names in the first line{hint}")
     slot, value = (row[name].strip() for name in _COLUMNS)
     if not (slot.isascii() and slot.isdigit()):
         raise InputError(f"{path}, line {line}: a slot must be a whole number, got {slot!r}")
     try:
-        total = None if value.lower() in _MISSING else float(value.replace("_", "?"))
-    except ValueError:
+        total = None if value.lower() in _MISSING else read_number(value)
+    except ParameterError:
+        hint = ": write 1234.5, with a point and no other marks" if "," in value else ""
         raise InputError(
-            f"{path}, line {line}: a value must be a number, or empty where it is missing, got {value!r}"
+            f"{path}, line {line}: a value must be a number, or empty where it is missing, got {value!r}{hint}"
         ) from None
     return int(slot), total, row.get(_ARM, "").strip() or None

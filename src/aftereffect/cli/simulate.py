@@ -5,13 +5,12 @@ import json
 import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from aftereffect.cli.progress import progress_bar
-from aftereffect.cli.values import Number, Numbers, SpecText
+from aftereffect.cli.values import Number, Numbers, OutputFile, SpecText
 from aftereffect.cli.workers import DaskAddress, Jobs, workers
 from aftereffect.environments import EngineName, described
 from aftereffect.extras import require
@@ -44,8 +43,8 @@ def simulate(
     jobs: Jobs | None = None,
     dask: DaskAddress | None = None,
     format: Format = "table",
-    out: Path | None = None,
-    plot: Path | None = None,
+    out: OutputFile | None = None,
+    plot: OutputFile | None = None,
 ) -> None:
     """Play policies many times in a bandit and print their regret.
 
@@ -78,17 +77,18 @@ def simulate(
     checkpoints
         At how many slots, evenly spaced in log time, regret is noted.
     format
-        How results are printed.
+        How results are printed; csv has the mean, its standard error and the 95 % quantile at each checkpoint.
     out
-        A .parquet file for all replications (needs the extra "data").
+        A file for every replication: .parquet, which can be loaded again (needs the extra "data"), or .csv.
     plot
         A .png, .svg or .pdf file for a picture of the regret curves (needs the extra "plot").
     """
     environment = described(means=means, spread=spread, reward=reward, rewards=rewards, delays=delays, option="--{}")
     players = [parse(text, Policy) for text in policy]
     if out is not None:
-        require("data")
         writable(out, TABLES)
+        if out.suffix.lower() == ".parquet":
+            require("data")
     if plot is not None:
         require("plot")
         writable(plot, PICTURES)
@@ -99,11 +99,13 @@ def simulate(
         progress_bar(len(players) * plan.replications) as progress,
     ):
         study = plan.play(crew, partial(progress, "simulating"))
-    FORMATS[format](study)  # first, so that nothing is lost if a disk is full
-    if out is not None:
-        study.save(out)
-    if plot is not None:
-        save_picture(study, plot)
+    try:  # files first: the reader of what is printed may leave early
+        if out is not None:
+            study.save(out)
+        if plot is not None:
+            save_picture(study, plot)
+    finally:  # and if a disk is full, this is all that is left
+        FORMATS[format](study)
 
 
 def _print_table(study: Study) -> None:

@@ -30,7 +30,7 @@ def sweep(
     """Play a grid of studies that a TOML file describes, and print their regret.
 
     Every combination of the values in [grid] is a cell, and one Parquet file in the folder of the results. What is there
-    already is not played again: killed and started again, a sweep goes on where it was.
+    already, whole and played by the same code, is not played again: killed and started again, a sweep goes on where it was.
 
     Parameters
     ----------

@@ -1,31 +1,49 @@
 """How values are written on the command line: ``1e5`` for whole numbers, commas for lists."""
 
+import math
+import os
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 from cyclopts import Parameter, Token
 
 from aftereffect.errors import ParameterError
 
+_WHOLE = re.compile(r"[+-]?\d+")
 
-def _number(text: str) -> int | float:
+
+def read_number(text: str) -> int | float:
+    """A number in plain digits: Python would also take ``1_000``, the digits of other scripts, and 0 for what is too small."""
+    plain = text.strip()
     try:
-        return int(text)
+        if not plain.isascii() or "_" in plain:
+            raise ValueError
+        number = int(plain) if _WHOLE.fullmatch(plain) else float(plain)
     except ValueError:
-        try:
-            return float(text)
-        except ValueError:
-            raise ParameterError(f"expected a number, got {text!r}") from None
+        raise ParameterError(f"expected a number, got {text!r}") from None
+    if number == 0 and re.search("[1-9]", plain.lower().partition("e")[0]):
+        raise ParameterError(f"expected a number of at least {math.ulp(0.0):.0g} in size, or 0, got {text!r}")
+    return number
 
 
 def _one(type_: Any, tokens: Sequence[Token]) -> int | float:
-    return _number(tokens[0].value)
+    return read_number(tokens[0].value)
 
 
 def _several(type_: Any, tokens: Sequence[Token]) -> tuple[int | float, ...]:
     if len(tokens) > 1:
         raise ParameterError(f"a list of numbers is given once, with commas: {','.join(token.value for token in tokens)}")
-    return tuple(_number(part) for part in tokens[0].value.split(","))
+    return tuple(read_number(part) for part in tokens[0].value.split(","))
+
+
+def _file(type_: Any, tokens: Sequence[Token]) -> Path:
+    """A path to a file; a slash at the end, which Python's paths forget, says that a folder is meant."""
+    text = tokens[0].value
+    if text.endswith(("/", os.sep)):
+        raise ParameterError(f"expected a file, got the folder {text!r}: name a file in it")
+    return Path(text)
 
 
 class _AsItIs:
@@ -45,3 +63,4 @@ Numbers: TypeAlias = Annotated[
     Parameter(converter=_several, n_tokens=1, allow_leading_hyphen=True, negative=(), json_list=False, metavar="NUMBER,..."),
     _AsItIs(),
 ]
+OutputFile: TypeAlias = Annotated[Path, Parameter(converter=_file, n_tokens=1, metavar="FILE"), _AsItIs()]

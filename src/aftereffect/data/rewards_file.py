@@ -1,5 +1,6 @@
 """Rewards from a file of one's own: a table by slot and arm, or one column with the paying arm of each slot."""
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aftereffect.checks import shown
+from aftereffect.data.separators import other_separator
 from aftereffect.errors import InputError
 from aftereffect.extras import imported
+
+_DECIMAL_POINTS = "if it has decimal commas, write points: 0.5"
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+\s*")
+_ARMS_ONLY = "each column is an arm, so take out slots, dates and the like"
 
 
 def read_rewards(path: Path) -> NDArray[Any]:
@@ -23,29 +30,54 @@ def read_rewards(path: Path) -> NDArray[Any]:
         raise InputError(f"cannot read {path}: there is no such file")
     try:
         values = reader(path)
-    except InputError:
+    except (InputError, KeyboardInterrupt, SystemExit):
         raise
-    except (KeyboardInterrupt, SystemExit, MemoryError):
-        raise
+    except MemoryError:
+        raise InputError(f"cannot read {path}: it needs more memory than there is") from None
     except BaseException as error:  # polars panics at some damaged files, and a panic is no Exception
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise InputError(f"cannot read {path}: not a {path.suffix} file of numbers ({reason})") from None
-    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+    if values.ndim != 2:
+        return values
+    if values.shape[1] == 1:
+        return values[:, 0]
+    if values.size and np.issubdtype(values.dtype, np.number) and values.max() > 1:
+        most = f"got {values.max():g}: divide all by the most that one can be"
+        raise InputError(f"cannot use {path}: rewards must be numbers from 0 to 1, {most}")
+    return values
 
 
 def _npy(path: Path) -> NDArray[Any]:
-    with path.open("rb") as file:
-        loaded = np.load(file, allow_pickle=False)
+    """The array in the file; one that claims to be larger than the file is refused before memory is asked for."""
+    loaded = np.load(path, mmap_mode="r", allow_pickle=False)
     if not isinstance(loaded, np.ndarray):
+        loaded.close()
         raise InputError(f"cannot read {path}: it holds several arrays, and one is needed")
-    return loaded
+    return np.array(loaded)
 
 
 def _csv(path: Path) -> NDArray[Any]:
     pl = imported("polars")
-    with path.open(encoding="utf-8") as lines:
-        named = not all(_is_number(cell) for cell in lines.readline().split(","))
-    return _numbers(path, pl.read_csv(path, has_header=named, infer_schema_length=None))
+    with path.open(encoding="utf-8-sig") as lines:
+        first, second = lines.readline().rstrip("\r\n"), lines.readline().rstrip("\r\n")
+    _check_separators(path, first, second)
+    named = not all(_is_number(cell) for cell in first.split(","))
+    try:
+        frame = pl.read_csv(path, has_header=named, infer_schema_length=None)
+    except pl.exceptions.ComputeError as error:
+        if "found more fields" not in str(error):
+            raise
+        cells = len(first.split(","))
+        raise InputError(f"cannot read {path}: a line has more cells than the first, {cells}; {_DECIMAL_POINTS}") from None
+    return _numbers(path, frame)
+
+
+def _check_separators(path: Path, first: str, second: str) -> None:
+    """Say what is the matter with a file that a spreadsheet wrote where decimals have commas."""
+    other = other_separator(first)
+    if other and ("," not in first or all(_is_number(cell.replace(",", ".")) for cell in first.split(other))):
+        decimals = f"; {_DECIMAL_POINTS}" if "," in second else ""
+        raise InputError(f"cannot read {path}: its columns are separated by {other!r}, and commas are needed{decimals}")
 
 
 def _parquet(path: Path) -> NDArray[Any]:
@@ -53,11 +85,23 @@ def _parquet(path: Path) -> NDArray[Any]:
 
 
 def _numbers(path: Path, frame: Any) -> NDArray[Any]:
+    several = frame.width > 1
     for name, column in frame.to_dict().items():
-        if not column.dtype.is_numeric() or column.null_count():
-            raise InputError(f"cannot read {path}: the column {name} must hold numbers and nothing else")
+        if column.null_count():
+            raise InputError(f"cannot read {path}: the column {name} has empty cells, and must hold numbers and nothing else")
+        if not column.dtype.is_numeric():
+            came = shown(str(next((each for each in column if not _is_number(str(each))), column[0])))
+            hint = f"; {_DECIMAL_POINTS}" if _DECIMAL_COMMA.fullmatch(str(column[0])) else f"; {_ARMS_ONLY}" if several else ""
+            raise InputError(f"cannot read {path}: the column {name} must hold numbers and nothing else, got {came}{hint}")
+        if several and _counts(column.to_numpy()):
+            raise InputError(f"cannot read {path}: the column {name} counts the slots; {_ARMS_ONLY}")
     values: NDArray[Any] = frame.to_numpy()
     return values
+
+
+def _counts(values: NDArray[Any]) -> bool:
+    """Whether these are 0, 1, 2, ... or the like, beyond what a reward can be."""
+    return len(values) > 1 and bool(values[-1] > 1 and np.all(np.diff(values.astype(float)) == 1))
 
 
 def _is_number(cell: str) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aftereffect.checks import shown
 from aftereffect.data.packing import FORMATS, blocks, find
+from aftereffect.data.separators import SEPARATORS
 from aftereffect.errors import InputError
 from aftereffect.extras import imported
 
@@ -100,7 +101,7 @@ class Table:
         there = _split(text, ",")
         absent = [name for name in self.columns if name not in there]
         if absent:
-            other = next((mark for mark in ";\t|" if set(absent) <= set(_split(text, mark))), None)
+            other = next((mark for mark in SEPARATORS if set(absent) <= set(_split(text, mark))), None)
             lacks = f"it lacks the column{'s' * (len(absent) > 1)} {', '.join(absent)}"
             raise self.refusal(path, lacks if other is None else f"its columns are separated by {other!r}")
         return text.encode() + b"\n"

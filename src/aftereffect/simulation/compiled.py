@@ -6,21 +6,21 @@ Two things about numba's cache need care:
   folder is named by all sources that can reach the machine code: an edit anywhere is another folder.
 - It names machine code by qualified name and a counter that starts anew in every process. Closures of the same name that
   were compiled in two processes can get the same symbol, and a third process that loads both links one in place of the
-  other, without a word. Here the content of a function, with all it names, is part of its name: equal symbols are equal code.
+  other, without a word. Here the content of the whole driver, with all it names, is part of every name (see `contents`): equal
+  symbols are equal code.
 
 What is compiled are clones with such names; the kernels themselves stay as they were.
 """
 
 import hashlib
 import os
+import re
 import shutil
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from threading import Lock
-from types import CellType, CodeType, FunctionType, ModuleType
+from types import CellType, FunctionType
 from typing import Any
 
 import numba
@@ -30,6 +30,7 @@ from numba.extending import register_jitable
 from aftereffect.errors import ParameterError
 from aftereffect.kernels import Engine, PolicyKernels, WorldKernels
 from aftereffect.provenance import sources_digest
+from aftereffect.simulation.contents import Contents, globals_in
 from aftereffect.simulation.driver import BATCH, Replay, batch, driver
 
 _UNUSED_DAYS = 30
@@ -39,6 +40,10 @@ _config: Any = numba.config  # filled at run time, so unknown to type checkers
 _types: Any = numba.types
 _typeof: Any = numba.typeof
 _jit: Any = numba.njit
+_read_by_numba: Any = numba.core.compiler.run_frontend
+_FAILURES: Any = (numba.core.errors.NumbaError, numba.core.errors.UnsupportedBytecodeError)
+#: How numba tells where something failed, and the line before its reason.
+_PLACE, _STEP = re.compile(r'File "(?P<file>.+)", line (?P<line>\d+):'), "(step: nopython frontend)"
 
 
 def compiled(policy: PolicyKernels, engine: Engine) -> Replay:
@@ -50,7 +55,7 @@ def compiled(policy: PolicyKernels, engine: Engine) -> Replay:
         if key not in _drivers:
             try:
                 _drivers[key] = _compiled(clones, world, counting=False)
-            except numba.core.errors.NumbaError:  # a kernel makes arrays of its own
+            except _FAILURES:  # a kernel makes arrays of its own
                 _drivers[key] = _compiled(_Clones(policy, engine.kernels), world, counting=True)
         return _drivers[key]
 
@@ -72,14 +77,29 @@ def _compiled(clones: "_Clones", world: Any, *, counting: bool) -> Replay:
     try:
         fast: Replay = _jit(_signature(world), cache=folder is not None, nogil=True)(clones.replay)
         return fast
-    except numba.core.errors.NumbaError as error:
+    except _FAILURES as error:
         if not counting:
             raise
-        raise ParameterError(
-            "a kernel cannot be compiled: kernels use numbers, arrays, math, loops, rng.random() and functions named directly"
-        ) from error
+        raise _refusal(str(error), clones) from None  # what numba says takes hundreds of lines
     finally:
         _config.CACHE_DIR = before
+
+
+def _refusal(message: str, clones: "_Clones") -> ParameterError:
+    """What numba says in one line: the innermost reason comes first, between the name of a step and the place in a file."""
+    place = _PLACE.search(message)
+    if place is None:
+        reason, where = message.partition(". Raised from")[0].splitlines()[0], clones.unreadable_by_numba()
+    else:
+        file, line = Path(place["file"]).name, int(place["line"])
+        lines = [each.strip() for each in message[: place.start()].splitlines()]
+        steps = [number for number, each in enumerate(lines) if each.endswith(_STEP)]
+        reason = next((each for each in lines[steps[-1] + 1 if steps else 0 :] if each), "")
+        where = f"{clones.name_at(file, line)} ({file}, line {line})"
+    return ParameterError(
+        f"a kernel cannot be compiled, {where}: {reason.rstrip(':.')}; "
+        "kernels use numbers, arrays, math, loops, rng.random() and functions named directly"
+    )
 
 
 def _signature(world: Any) -> Any:
@@ -98,10 +118,13 @@ class _Clones:
     def __init__(self, policy: PolicyKernels, environment: WorldKernels) -> None:
         self.made: list[FunctionType] = []
         self.sources: set[Path] = set()
-        self.readable = True
-        self._begun: dict[FunctionType, FunctionType] = {}
         play = driver(policy, environment)
-        self.replay, self.play = self.clone(batch(play)), self.clone(play)
+        replay = batch(play)
+        contents = Contents(compiled=True)
+        contents.add(replay)
+        self.readable, self._content = contents.readable, contents.digest[:20]
+        self._begun: dict[FunctionType, FunctionType] = {}
+        self.replay, self.play = self.clone(replay), self.clone(play)
 
     def clone(self, function: Any) -> FunctionType:
         """A copy of a function whose globals and cells are the copies of what the original names."""
@@ -110,66 +133,38 @@ class _Clones:
         code = function.__code__
         cells = tuple(CellType() for _ in code.co_freevars)
         copy = FunctionType(code, {"__name__": function.__module__}, function.__name__, function.__defaults__, cells)
+        copy.__qualname__ = f"{function.__name__}_{self._content}_{len(self._begun)}"
+        copy.__module__ = function.__module__
         self._begun[function] = copy
-        self._source(code.co_filename)
-        named = {name: function.__globals__[name] for name in sorted(_names(code)) if name in function.__globals__}
-        inside = [cell.cell_contents for cell in function.__closure__ or ()]
+        if code.co_filename.startswith("<"):  # typed in by hand
+            self.readable = False
+        else:
+            self.sources.add(Path(code.co_filename))
+        named = {name: function.__globals__[name] for name in sorted(globals_in(code)) if name in function.__globals__}
         copy.__globals__.update({name: self._copied(value) for name, value in named.items()})
-        for cell, value in zip(cells, inside, strict=True):
-            cell.cell_contents = self._copied(value)
-        contents = (
-            _without_place(code),
-            f"{function.__module__}.{function.__qualname__}",
-            *(self._content(value) for value in (*named.values(), *inside, function.__defaults__)),
-        )
-        digest = hashlib.sha256("\n".join(contents).encode()).hexdigest()[:20]
-        copy.__qualname__, copy.__module__ = f"{function.__name__}_{digest}", function.__module__
+        for cell, original in zip(cells, function.__closure__ or (), strict=True):
+            cell.cell_contents = self._copied(original.cell_contents)
         self.made.append(copy)
         return copy
 
     def _copied(self, value: Any) -> Any:
         return self.clone(value) if isinstance(value, FunctionType) else value
 
-    def _content(self, value: Any) -> str:
-        """What a value is, equal for equal code only."""
-        if isinstance(value, FunctionType):
-            return self.clone(value).__qualname__
-        if isinstance(value, (bool, int, float, str, type(None))):
-            return repr(value)
-        if isinstance(value, tuple) and type(value) is tuple:
-            return f"({','.join(map(self._content, value))})"
-        if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-            return f"{value.dtype}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}"
-        if isinstance(value, (ModuleType, type)):  # what it holds is in its source
-            self._source(getattr(_module(value), "__file__", None) or "")
-            return f"{getattr(value, '__module__', '')}.{value.__name__}"
-        self.readable = False
-        return f"{type(value).__qualname__} at {id(value)}"
+    def name_at(self, file: str, line: int) -> str:
+        """The function that stands in a line of a file."""
+        codes = [function.__code__ for function in self.made]
+        before = [code for code in codes if Path(code.co_filename).name == file and code.co_firstlineno <= line]
+        return max(before, key=lambda code: code.co_firstlineno).co_name if before else "somewhere"
 
-    def _source(self, name: str) -> None:
-        """Note a file; a module without one is built in, but a function without one was typed in by hand."""
-        if name.startswith("<"):
-            self.readable = False
-        elif name:
-            self.sources.add(Path(name))
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    """Every global that a function may name; attributes of the same name come along and do no harm."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)
-
-
-def _without_place(code: CodeType) -> str:
-    """What a function does, without where it stands in its file."""
-    constants = [_without_place(value) if isinstance(value, CodeType) else repr(value) for value in code.co_consts]
-    return repr((code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars))
-
-
-def _module(value: Any) -> Any:
-    return value if isinstance(value, ModuleType) else sys.modules.get(value.__module__)
+    def unreadable_by_numba(self) -> str:
+        """The function whose code numba does not even take apart, for errors that do not say so."""
+        for function in self.made:
+            try:
+                _read_by_numba(function)
+            except _FAILURES:
+                code = function.__code__
+                return f"{code.co_name} ({Path(code.co_filename).name}, line {code.co_firstlineno})"
+        return "somewhere"
 
 
 def _cache_folder(name: str, sources: set[Path]) -> Path | None:

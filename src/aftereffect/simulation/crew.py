@@ -7,6 +7,7 @@ of a task serves those that are alike, too. Towards the end pieces shrink.
 
 import os
 import pickle
+import re
 import secrets
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -19,8 +20,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from aftereffect.checks import whole
-from aftereffect.errors import ParameterError, WorkerError
-from aftereffect.provenance import made_by
+from aftereffect.errors import AftereffectError, ParameterError, WorkerError
 from aftereffect.simulation.replications import Outcome, Performed, Shelf, Task, perform
 
 MOST_THREADS, MOST_WORKERS = 1_024, 1_000_000
@@ -30,14 +30,21 @@ _LONGEST, _SHORTEST_ELSEWHERE, _SHORTEST_HERE = 1.0, 0.3, 0.02
 _TRUST = 16
 #: Pieces handed out per worker: one that it plays and one that waits, so that it never does.
 _IN_FLIGHT = 2
+#: How Python says that something cannot be packed for another process, or was not found there.
+_UNPICKLABLE, _ABOUT_PICKLES = (pickle.PicklingError, AttributeError, TypeError), re.compile("pickle|Can't get attribute")
 
 
 class Crew(NamedTuple):
-    """Who does the work: how to hand out a piece, how many workers there are, the shortest piece worth handing out."""
+    """Who does the work: how to hand out a piece, how many workers there are, and whether pieces leave this process."""
 
     submit: Callable[[str, Task], "Future[Performed]"]
     workers: int
-    shortest: float
+    elsewhere: bool
+
+    @property
+    def shortest(self) -> float:
+        """The shortest piece worth handing out."""
+        return _SHORTEST_ELSEWHERE if self.elsewhere else _SHORTEST_HERE
 
 
 class Done(NamedTuple):
@@ -55,12 +62,12 @@ def hired(jobs: int | None = None, executor: Executor | None = None) -> Iterator
     if executor is not None:
         if not callable(getattr(executor, "submit", None)):
             raise ParameterError(f"executor must be a concurrent.futures.Executor, got {executor!r}")
-        yield Crew(lambda name, task: executor.submit(perform, name, task), workers, _SHORTEST_ELSEWHERE)
+        yield Crew(lambda name, task: executor.submit(perform, name, task), workers, elsewhere=True)
         return
     pool = ThreadPoolExecutor(workers)
     shelf = Shelf()  # of its own, so that tables are not kept for longer than they are used
     try:
-        yield Crew(lambda name, task: pool.submit(perform, name, task, shelf), workers, _SHORTEST_HERE)
+        yield Crew(lambda name, task: pool.submit(perform, name, task, shelf), workers, elsewhere=False)
     finally:  # without waiting: after an interrupt, pieces under way end by themselves
         pool.shutdown(wait=False, cancel_futures=True)
 
@@ -86,7 +93,7 @@ def work(tasks: Iterable[Task], crew: Crew, progress: Callable[[Task, int, float
     def collect() -> Iterator[Done]:
         future = back.get()
         job, piece = out.pop(future)
-        performed = _result(future, job.task)
+        performed = _result(future, job, crew)
         job.add(piece, performed)
         if progress is not None:
             progress(job.task, len(piece), performed.seconds)
@@ -141,8 +148,10 @@ class _Job:
     _back: int = 0
     seconds: float = 0.0
     outcome: Outcome = field(init=False)
+    made_by: str = field(init=False)
 
     def __post_init__(self) -> None:
+        self.made_by = self.task.made_by
         count = len(self.task.replications)
         curves = np.empty((count, len(self.task.checkpoints)))
         self.outcome = Outcome(curves, np.empty((count, self.task.environment.arms)), np.empty(count, dtype=np.int64))
@@ -181,24 +190,48 @@ def _submitted(crew: Crew, job: _Job, piece: range) -> "Future[Performed]":
         return crew.submit(job.name, job.task.only(job.task.replications[piece.start : piece.stop]))
     except BrokenExecutor as error:
         raise _lost(error) from error
+    except Exception as error:
+        problem = _unsent(error, job.task) if crew.elsewhere else None
+        if problem is None:
+            raise
+        raise problem from error
 
 
-def _result(future: "Future[Performed]", task: Task) -> Performed:
+def _result(future: "Future[Performed]", job: _Job, crew: Crew) -> Performed:
     """What a worker brought back, if it is what would have been played here."""
     try:
         performed = future.result()
     except (CancelledError, BrokenExecutor) as error:
         raise _lost(error) from error
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        if "pickle" not in str(error):
+    except Exception as error:
+        problem = _unsent(error, job.task) if crew.elsewhere else None
+        if problem is None:
             raise
+        raise problem from error
+    if performed.made_by != job.made_by:
         raise WorkerError(
-            f"{task.policy} in {task.environment} cannot be sent to other processes ({error}): "
-            "define what it is made of in a module that they can import"
-        ) from error
-    if performed.made_by != made_by():
-        raise WorkerError(f"a worker runs {performed.made_by}, but here is {made_by()}: install the same everywhere")
+            f"a worker runs {performed.made_by}, but here is {job.made_by}: install the same everywhere, and restart workers "
+            "that had loaded their code before"
+        )
     return performed
+
+
+def _unsent(error: Exception, task: Task) -> WorkerError | None:
+    """What to raise if a task could not be packed here or unpacked there; None if it was something else that failed."""
+    causes: list[BaseException] = [] if isinstance(error, AftereffectError) else [error]
+    while causes and (cause := causes[-1].__cause__ or causes[-1].__context__) is not None and cause not in causes:
+        causes.append(cause)
+    missing = next((each for each in causes if isinstance(each, ModuleNotFoundError) and each.name), None)
+    if missing is not None:
+        advice = "install it, or put its file on their PYTHONPATH, on every worker"
+        return WorkerError(f"the workers lack the module {missing.name!r}: {advice}")
+    unpicklable = next((each for each in causes if isinstance(each, _UNPICKLABLE) and _ABOUT_PICKLES.search(str(each))), None)
+    if unpicklable is None:
+        return None
+    return WorkerError(
+        f"{task.policy} in {task.environment} cannot be sent to other processes ({' '.join(str(unpicklable).split())}): "
+        "define what it is made of at the top of a module that they can import"
+    )
 
 
 def _lost(error: BaseException) -> WorkerError:

@@ -1,11 +1,12 @@
 """Dask as the way beyond one machine."""
 
 import logging
+import pickle
 import re
 import signal
 import threading
-from collections.abc import Iterator
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
@@ -54,7 +55,7 @@ def dask_cluster(address: str, jobs: int | None = None) -> Iterator[Cluster]:
         raise ParameterError(f"a Dask scheduler must be {LOCAL!r} or an address such as tcp://10.0.0.1:8786, got {address!r}")
     connected = _local(distributed, workers) if address == LOCAL else _remote(distributed, address)
     with connected as client:
-        executor = client.get_executor(pure=False, retries=_RETRIES)
+        executor = _Packing(client.get_executor(pure=False, retries=_RETRIES), distributed.protocol.pickle.dumps)
         with _watched(client, executor):
             try:
                 yield Cluster(executor, workers or sum(client.nthreads().values()))
@@ -62,6 +63,24 @@ def dask_cluster(address: str, jobs: int | None = None) -> Iterator[Cluster]:
                 raise WorkerError(f"Dask gave up: {str(error).partition(chr(10))[0]}") from error
             finally:
                 executor.shutdown(wait=False)
+
+
+class _Packing(Executor):
+    """Sends calls as bytes: what a worker cannot unpack is then an error of that call, and not the end of the worker."""
+
+    def __init__(self, inner: Executor, pack: Callable[[Any], bytes]) -> None:
+        self._inner, self._pack = inner, pack
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **settings: Any) -> "Future[Any]":
+        return self._inner.submit(_call, self._pack((function, arguments, settings)))
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self._inner.shutdown(wait)  # Dask's cancels what waits, and takes no other word
+
+
+def _call(packed: bytes) -> Any:
+    function, arguments, settings = pickle.loads(packed)
+    return function(*arguments, **settings)
 
 
 @contextmanager

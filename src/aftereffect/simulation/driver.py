@@ -5,6 +5,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from aftereffect.checks import shown
+from aftereffect.errors import ParameterError
 from aftereffect.kernels import Matrix, PolicyKernels, Slots, Vector, World, WorldKernels
 
 Play: TypeAlias = Callable[
@@ -46,7 +48,11 @@ BATCH = 16
 
 
 def driver(policy: PolicyKernels, environment: WorldKernels) -> Play:
-    """One run to the horizon; writes regret at the checkpoints and plays per arm, returns the number of rounds."""
+    """One run to the horizon; writes regret at the checkpoints and plays per arm, returns the number of rounds.
+
+    A decision that cannot be played ends it at slot t: it then returns -1 - t, with the arm and the slots of that decision in
+    ``plays`` and the window in ``regret``. Compiled code cannot write them into a message; `bad_decision` does.
+    """
     decide, absorb = policy
     collect, lose = environment
 
@@ -69,7 +75,8 @@ def driver(policy: PolicyKernels, environment: WorldKernels) -> Play:
             arm, planned, window = decide(arms, own, params, t, policy_rng)
             if not (0 <= arm < plays.shape[0] and planned >= 1 and 0 <= window <= planned):
                 # Compiled code does not check indices: what a faulty kernel wrote elsewhere would not be noticed.
-                raise ValueError("decide must return an arm from 0 on, at least one slot, and a window within the slots")
+                plays[0], plays[1], regret[0] = arm, planned, window
+                return -1 - t
             slots = min(planned, horizon - t)
             whole = slots == planned
             total = collect(memory, world, t, arm, slots, window if whole else 0, world_rng)
@@ -85,6 +92,14 @@ def driver(policy: PolicyKernels, environment: WorldKernels) -> Play:
         return rounds
 
     return play
+
+
+def bad_decision(policy: str, arms: int, t: int, decision: object) -> ParameterError:
+    """What to raise when a policy decided what cannot be played."""
+    wanted = (
+        f"(arm, slots, window): an arm from 0 to {arms - 1}, at least one slot, a window within the slots, as whole numbers"
+    )
+    return ParameterError(f"decide of {policy} must return {wanted}, got {shown(decision)} at slot {t}")
 
 
 def batch(play: Play) -> Replay:

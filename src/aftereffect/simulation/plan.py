@@ -13,7 +13,9 @@ from aftereffect.policies import Policy
 from aftereffect.provenance import made_by
 from aftereffect.seeds import seed_or_drawn
 from aftereffect.simulation.checkpoints import DEFAULT_COUNT, checkpoints_for
+from aftereffect.simulation.contents import own_code
 from aftereffect.simulation.crew import Crew, Done, work
+from aftereffect.simulation.memory import check_memory
 from aftereffect.simulation.replications import Task
 from aftereffect.simulation.study import PolicyRuns, Study
 from aftereffect.spec import as_spec, nearest
@@ -24,7 +26,10 @@ MOST_REPLICATIONS = 10_000_000
 
 @dataclass(frozen=True)
 class Plan:
-    """What will be played: policies by label, told what they must know, and all else."""
+    """What will be played: policies by label, told what they must know, and all else.
+
+    ``made_by`` is the code that will play it, as it was when the plan was made: this package, and what is one's own.
+    """
 
     players: Mapping[str, Policy]
     environment: Environment
@@ -33,6 +38,7 @@ class Plan:
     checkpoints: tuple[int, ...]
     seed: int
     replications: int
+    made_by: str
 
     @property
     def tasks(self) -> Iterator[Task]:
@@ -52,7 +58,7 @@ class Plan:
         by_policy = {id(each.task.policy): each for each in done}
         found = ((label, policy, by_policy[id(policy)]) for label, policy in self.players.items())
         runs = tuple(PolicyRuns(label, policy, each.outcome, each.seconds) for label, policy, each in found)
-        return Study(self.environment, self.engine, self.horizon, self.checkpoints, self.seed, made_by(), runs)
+        return Study(self.environment, self.engine, self.horizon, self.checkpoints, self.seed, self.made_by, runs)
 
     def kept(self, path: str | os.PathLike[str]) -> Study | None:
         """The study as an earlier run left it in a file; None if there is none, or one of another plan or of other code."""
@@ -62,7 +68,7 @@ class Plan:
             study = Study.load(path)
         except InputError:  # cut short, or something else of that name
             return None
-        wanted = (str(self.environment), self.engine, self.checkpoints, self.seed, self.replications, made_by())
+        wanted = (str(self.environment), self.engine, self.checkpoints, self.seed, self.replications, self.made_by)
         found = (str(study.environment), study.engine, study.checkpoints, study.seed, study.replications, study.made_by)
         return study if found == wanted and [runs.label for runs in study] == list(self.players) else None
 
@@ -87,9 +93,10 @@ def planned(
     count = whole("replications", replications, at_least=1, at_most=MOST_REPLICATIONS)
     entropy = seed_or_drawn(seed)
     marks = checkpoints_for(slots, checkpoints)
+    check_memory(len(players) * count * (len(marks) + world.arms + 1) * 8, "replications, checkpoints or arms")
     for player in players.values():
         player.params(world.arms, slots)
-    return Plan(players, world, engine, slots, marks, entropy, count)
+    return Plan(players, world, engine, slots, marks, entropy, count, made_by() + own_code(*players.values(), world))
 
 
 def _players(policies: Policy | str | Iterable[Policy | str], knowledge: Knowledge) -> dict[str, Policy]:

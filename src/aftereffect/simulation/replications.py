@@ -14,7 +14,9 @@ from aftereffect.kernels import Engine, Matrix, PolicyKernels, Slots, Vector
 from aftereffect.policies import Policy
 from aftereffect.provenance import made_by
 from aftereffect.seeds import POLICY, WORLD, stream
-from aftereffect.simulation.driver import BATCH, Replay, batch, driver
+from aftereffect.simulation.contents import own_code
+from aftereffect.simulation.driver import BATCH, Replay, bad_decision, batch, driver
+from aftereffect.simulation.rehearsal import rehearse
 
 #: Of the recurrence that PCG64 is.
 _MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645
@@ -45,6 +47,11 @@ class Task:
     checkpoints: tuple[int, ...]
     seed: int
     replications: range
+
+    @property
+    def made_by(self) -> str:
+        """Which code plays it here; the same wherever the same code was loaded."""
+        return made_by() + own_code(self.policy, self.environment, constants=False)
 
     def only(self, replications: range) -> "Task":
         """The same for some of the replications."""
@@ -108,18 +115,24 @@ class Played(NamedTuple):
 
 
 class Ready(NamedTuple):
-    """All that the batches of a task share: the driver, the engine, and the policy's parameters."""
+    """All that the batches of a task share: the driver, the engine, the policy's parameters, and which code plays."""
 
     replay: Replay
     engine: Engine
     params: Vector
+    made_by: str
 
 
 def ready(task: Task, build: Builder = machine_code, engine: Engine | None = None) -> Ready:
-    """Make a task ready to be played, on the engine that it names or on another."""
+    """Make a task ready to be played, on the engine that it names or on another.
+
+    A policy that is not of this package is rehearsed first: machine code does not check indices.
+    """
+    if own_code(task.policy):
+        rehearse(task.policy, task.environment.arms, task.horizon)
     chosen = engine or task.environment.engine(task.engine, task.horizon)
     params = task.policy.params(task.environment.arms, task.horizon)
-    return Ready(build(task.policy.kernels(), chosen), chosen, params)
+    return Ready(build(task.policy.kernels(), chosen), chosen, params, task.made_by)
 
 
 class Shelf:
@@ -178,7 +191,7 @@ def perform(name: str, task: Task, shelf: Shelf = _shelf) -> Performed:
     start = time.thread_time()
     parts = [play(batch, prepared, _here.streams).outcome for batch in task.batches()]
     outcome = Outcome(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
-    return Performed(outcome, time.thread_time() - start, made_by())
+    return Performed(outcome, time.thread_time() - start, prepared.made_by)
 
 
 def run(task: Task, build: Builder = machine_code) -> Outcome:
@@ -188,7 +201,7 @@ def run(task: Task, build: Builder = machine_code) -> Outcome:
 
 def play(task: Task, prepared: Ready, streams: Streams | None = None) -> Played:
     """Play the replications of a task, at most a batch, in one call of the driver."""
-    replay, engine, params = prepared
+    replay, engine, params, _ = prepared
     arms, count = task.environment.arms, len(task.replications)
     initial = task.policy.initial(arms)
     played = Played(
@@ -208,4 +221,8 @@ def play(task: Task, prepared: Ready, streams: Streams | None = None) -> Played:
         *played.outcome,
         *(streams or Streams()).of(task.seed, task.replications),
     )
+    for regret, plays, rounds in zip(*played.outcome, strict=True):
+        if rounds < 0:
+            decision = tuple(int(each) if each.is_integer() else each for each in map(float, (*plays[:2], regret[0])))
+            raise bad_decision(str(task.policy), arms, -1 - int(rounds), decision)
     return played

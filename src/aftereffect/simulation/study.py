@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from aftereffect.checks import whole
 from aftereffect.columns import aligned
 from aftereffect.environments import EngineName, Environment
 from aftereffect.errors import ParameterError, SpecError
+from aftereffect.extras import imported
 from aftereffect.kernels import Matrix, Slots, Vector
 from aftereffect.policies import Policy
 from aftereffect.simulation.replications import Outcome
@@ -106,7 +107,7 @@ class PolicyRuns:
 class Study:
     """Regret curves of some policies in one environment.
 
-    ``made_by`` says which version of this package and of its sources played it.
+    ``made_by`` says which version of this package and of its sources, and which code of one's own, played it.
 
     ``study["ars-ucb"]`` (or a policy, or its place in the list) gives the `PolicyRuns` of one policy; iterating gives all.
     """
@@ -217,17 +218,29 @@ class Study:
         """One row per policy, replication and checkpoint: policy, replication, slot, regret. Needs the extra ``data``."""
         from aftereffect.simulation.tables import curves
 
-        return curves(self)
+        frame: polars.DataFrame = imported("polars").DataFrame(curves(self))
+        return frame
+
+    def to_pandas(self) -> Any:
+        """The same table as a ``pandas.DataFrame``. Needs pandas, which no extra brings."""
+        from aftereffect.simulation.tables import curves
+
+        return imported("pandas").DataFrame(curves(self))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one Parquet file, one row per policy and replication. Needs the extra ``data``."""
+        """Write everything to one file, one row per policy and replication.
+
+        A ``.parquet`` file can be loaded again, and carries a digest that shows damage; it needs the extra ``data``. A ``.csv``
+        file has the same rows for other programs, with a column for the pulls of each arm and for the regret at each
+        checkpoint.
+        """
         from aftereffect.simulation.tables import save
 
         save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Study":
-        """Read a file that `save` wrote, or a part of a sweep."""
+        """Read a Parquet file that `save` wrote, or a part of a sweep; a damaged one is refused."""
         from aftereffect.simulation.tables import load
 
         return load(path)

@@ -1,5 +1,7 @@
 """Studies as tables and files, through polars."""
 
+import csv
+import io
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,13 +14,14 @@ from aftereffect.extras import imported
 from aftereffect.outputs import replacing, writable
 from aftereffect.policies import Policy
 from aftereffect.simulation.replications import Outcome
+from aftereffect.simulation.seal import read_sealed, seal
 from aftereffect.simulation.study import PolicyRuns, Study
 from aftereffect.spec import parse
 
 if TYPE_CHECKING:
     import polars
 
-SUFFIXES = (".parquet",)
+SUFFIXES = (".parquet", ".csv")
 #: The same in every row of a study.
 SHARED = ("environment", "engine", "horizon", "seed", "made_by", "checkpoints")
 
@@ -42,22 +45,15 @@ def schema() -> "dict[str, Any]":
     }
 
 
-def curves(study: Study) -> "polars.DataFrame":
-    """One row per policy, replication and checkpoint."""
-    pl = imported("polars")
+def curves(study: Study) -> "dict[str, Any]":
+    """The columns of a table with one row per policy, replication and checkpoint."""
     slots, count = len(study.checkpoints), study.replications
-    frame: polars.DataFrame = pl.concat(
-        pl.DataFrame(
-            {
-                "policy": [runs.label] * (count * slots),
-                "replication": np.repeat(np.arange(count), slots),
-                "slot": np.tile(np.array(study.checkpoints), count),
-                "regret": runs.regret.ravel(),
-            }
-        )
-        for runs in study
-    )
-    return frame
+    return {
+        "policy": [runs.label for runs in study for _ in range(count * slots)],
+        "replication": np.tile(np.repeat(np.arange(count), slots), len(study)),
+        "slot": np.tile(np.array(study.checkpoints), count * len(study)),
+        "regret": np.concatenate([runs.regret.ravel() for runs in study]),
+    }
 
 
 def rows(study: Study) -> "polars.DataFrame":
@@ -91,21 +87,49 @@ def rows(study: Study) -> "polars.DataFrame":
 
 
 def save(study: Study, path: str | os.PathLike[str]) -> None:
-    """The rows of a study as one file."""
+    """The rows of a study as one file; the ending of the path says in which format."""
     target = writable(path, SUFFIXES)
-    frame = rows(study)
+    write = _write_csv if target.suffix.lower() == ".csv" else _write_parquet
     with replacing(target, suffix=".part") as draft:
-        try:
-            frame.write_parquet(draft)
-        except imported("polars").exceptions.PolarsError as error:  # a full disk, say
-            raise OutputError(f"cannot write {target}: {str(error).splitlines()[0]}") from None
+        write(study, draft, target)
+
+
+def _write_parquet(study: Study, draft: Path, target: Path) -> None:
+    frame = rows(study)
+    try:
+        frame.write_parquet(draft)
+    except imported("polars").exceptions.PolarsError as error:  # a full disk, say
+        raise OutputError(f"cannot write {target}: {str(error).splitlines()[0]}") from None
+    seal(draft)
+
+
+def _write_csv(study: Study, draft: Path, target: Path) -> None:
+    """The same rows, with a column for the pulls of each arm and for the regret at each checkpoint in place of lists."""
+    shared = (str(study.environment), study.engine, study.horizon, study.seed, study.made_by)
+    with draft.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(
+            (
+                *("policy", "environment", "engine", "horizon", "seed", "made_by", "seconds", "replication", "rounds"),
+                *(f"pulls_{arm}" for arm in range(study.environment.arms)),
+                *(f"regret_{slot}" for slot in study.checkpoints),
+            )
+        )
+        for runs in study:
+            numbers = zip(runs.rounds.tolist(), runs.pulls.tolist(), runs.regret.tolist(), strict=True)
+            writer.writerows(
+                (runs.label, *shared, runs.seconds, replication, rounds, *pulls, *regret)
+                for replication, (rounds, pulls, regret) in enumerate(numbers)
+            )
 
 
 def load(path: str | os.PathLike[str]) -> Study:
-    """A study as it was saved."""
+    """A study as it was saved in a Parquet file."""
     source = Path(path)
     if not source.is_file():
         raise InputError(f"cannot read {source}: there is no such file")
+    if source.suffix.lower() == ".csv":
+        raise InputError(f"cannot read {source}: studies are read back from .parquet files, .csv is for other programs")
     frame = _frame(source)
     wanted = schema()
     missing = [name for name in wanted if name not in frame.columns]
@@ -131,14 +155,13 @@ def load(path: str | os.PathLike[str]) -> Study:
 
 
 def _frame(source: Path) -> Any:
-    """What a Parquet file holds."""
+    """What a Parquet file holds. Its seal is checked first: damaged files can make polars panic, or abort the process."""
     pl = imported("polars")
+    content = read_sealed(source)
     try:
-        return pl.read_parquet(source)
-    except (KeyboardInterrupt, SystemExit, MemoryError):
-        raise
-    except BaseException as error:  # polars panics at some damaged files, and a panic is no Exception
-        raise InputError(f"cannot read {source}: not a Parquet file ({str(error).splitlines()[0]})") from None
+        return pl.read_parquet(io.BytesIO(content))
+    except pl.exceptions.PolarsError as error:  # written by a later version, say
+        raise InputError(f"cannot read {source}: {str(error).splitlines()[0]}") from None
 
 
 def _environment(label: str, arms: int) -> Environment:

@@ -10,13 +10,15 @@ from aftereffect.errors import ParameterError
 from aftereffect.extras import imported
 from aftereffect.kernels import Slots, Vector
 from aftereffect.policies import Policy
+from aftereffect.simulation.memory import check_memory
 from aftereffect.simulation.replications import Task, play, ready
 
 if TYPE_CHECKING:
     import polars
 
-#: 40 bytes a slot are held in memory while a trace is made.
 LONGEST = 100_000_000
+#: Held in memory of every slot while a trace is made.
+_BYTES = 40
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -44,6 +46,7 @@ def traced(policy: Policy, environment: Environment, horizon: int, seed: int, re
     """Play one replication on the slotwise engine and keep every slot."""
     if horizon > LONGEST:
         raise ParameterError(f"a trace holds every slot: at most {LONGEST:,} of them, got a horizon of {horizon:,}")
+    check_memory(_BYTES * horizon, "slots")
     task = Task(policy, environment, "slotwise", horizon, (horizon,), seed, range(replication, replication + 1))
     memory = play(task, ready(task, engine=environment.tracer(horizon))).memory
     return Trace(memory[ARM, :horizon].astype(np.int64), memory[OBSERVED, :horizon].copy(), memory[GENERATED, :horizon].copy())

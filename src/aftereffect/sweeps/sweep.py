@@ -56,7 +56,7 @@ class Sweep:
         """
         source = Path(path)
         try:
-            text = source.read_text(encoding="utf-8")
+            text = source.read_text(encoding="utf-8-sig")
         except OSError as error:
             raise InputError(f"cannot read {source}: {error.strerror}") from None
         except UnicodeDecodeError:

@@ -1,7 +1,9 @@
 """What both batteries share."""
 
 import pickle
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
 from typing import Any, cast
 
 import numpy as np
@@ -10,7 +12,7 @@ from aftereffect.environments import ENGINES, EngineName, Environment
 from aftereffect.errors import SpecError
 from aftereffect.policies import Policy
 from aftereffect.simulation.replications import Task, machine_code, plain, play, ready
-from aftereffect.spec import Spec, parse
+from aftereffect.spec import Spec, parse, registered
 
 
 def require(condition: object, message: str) -> None:
@@ -20,16 +22,51 @@ def require(condition: object, message: str) -> None:
 
 
 def check_spec(thing: Spec) -> None:
-    """It is a value: hashable, picklable, frozen, and its spec string reads back as itself."""
+    """It is a value: hashable, picklable, frozen, and its spec string reads back as itself.
+
+    What is not registered has no spec string, and what is defined within a function cannot be pickled; both serve simulations
+    in this process, so that they are told and not refused.
+    """
     if not type(thing).__dict__.get("__dataclass_params__") or not cast(Any, thing).__dataclass_params__.frozen:
         raise AssertionError(f"{type(thing).__name__} must be a frozen dataclass: @dataclass(frozen=True)")
-    require(hash(thing) == hash(pickle.loads(pickle.dumps(thing))), f"{thing!r} must keep its hash through pickle")
-    require(thing == pickle.loads(pickle.dumps(thing)), f"{thing!r} must survive pickle unchanged")
+    _check_pickles(thing)
+    unregistered = [cls.__name__ for cls in _classes(thing) if cls not in registered(Spec)]
+    if unregistered:
+        print(
+            f"{unregistered[0]} is not registered: put @aftereffect.spec.register above it to name it in specs and use it live"
+        )
+        return
     try:
         again = parse(str(thing))
     except SpecError as error:
-        raise AssertionError(f"parse({str(thing)!r}) fails, {error}; is the class decorated with @register?") from None
+        raise AssertionError(f"parse({str(thing)!r}) fails, {error}") from None
     require(again == thing, f"parse({str(thing)!r}) must give back {thing!r}, got {again!r}")
+
+
+def _check_pickles(thing: Spec) -> None:
+    cls = type(thing)
+    if "<locals>" in cls.__qualname__:
+        print(f"{cls.__name__} is defined within a function: define it at the top of a module to play it in other processes")
+        return
+    if cls.__module__ == "__main__" and getattr(sys.modules["__main__"], cls.__name__, None) is not cls:
+        return  # typed into a document or a notebook, which Dask sends as it is
+    try:
+        again = pickle.loads(pickle.dumps(thing))
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise AssertionError(f"{thing!r} cannot be pickled ({error}): other processes could not play it") from None
+    require(hash(thing) == hash(again), f"{thing!r} must keep its hash through pickle")
+    require(thing == again, f"{thing!r} must survive pickle unchanged")
+
+
+def _classes(thing: object) -> Iterator[type[Spec]]:
+    """The classes of a spec and of those that it is made of."""
+    if isinstance(thing, Spec):
+        yield type(thing)
+        for field in fields(cast(Any, thing)):
+            yield from _classes(getattr(thing, field.name))
+    elif isinstance(thing, tuple):
+        for each in thing:
+            yield from _classes(each)
 
 
 def check_compiled(

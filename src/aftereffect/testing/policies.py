@@ -1,13 +1,14 @@
 """What every policy must hold to."""
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from aftereffect.environments import StochasticBandit
+from aftereffect.errors import ParameterError
 from aftereffect.kernels import Vector
 from aftereffect.policies import Policy, State
+from aftereffect.simulation.rehearsal import call_absorb, call_decide, copy_checked
 from aftereffect.simulation.replications import Task, machine_code, run
 from aftereffect.spreads import Interval
 from aftereffect.testing.common import check_compiled, check_spec, require
@@ -24,17 +25,22 @@ def check_policy(policy: Policy) -> None:
 
     It is a value with a spec string. Its state is fresh, made of float64 arrays, and all there is: stopped and continued
     from a copy it plays on as if nothing had happened. The same seed gives the same decisions; they stay within arms and
-    slots, parameters stay as they were, and one that depends on the horizon says so. Kernels draw with ``rng.random()`` only,
-    and compiled and plain runs are equal to the last bit.
+    slots, parameters stay as they were, and one that depends on the horizon says so. Kernels use indices from 0 on within
+    their arrays, draw with ``rng.random()`` only, and compiled and plain runs are equal to the last bit.
+
+    A policy that is not registered is checked all the same; a line says what registering it is good for.
     """
     require(isinstance(policy, Policy), f"check_policy takes a policy, such as Ucb1(), got {policy!r}")
     check_spec(policy)
     policy = policy.told(_ENVIRONMENT.knowledge)
     _check_arrays(policy)
-    _check_decisions(policy)
-    _check_continues(policy)
-    _check_horizon(policy)
-    _check_need_of_horizon(policy)
+    try:
+        _check_decisions(policy)
+        _check_continues(policy)
+        _check_horizon(policy)
+        _check_need_of_horizon(policy)
+    except ParameterError as error:
+        raise AssertionError(str(error)) from error
     check_compiled(policy, _ENVIRONMENT, _HORIZON, engines=["roundwise"])  # kernels are the same on the other
 
 
@@ -54,17 +60,14 @@ def _check_arrays(policy: Policy) -> None:
 
 
 def _check_decisions(policy: Policy) -> None:
-    params = policy.params(_ARMS, _HORIZON)
-    before = params.copy()
-    decisions = _played(policy, policy.initial(_ARMS), params, 0, _HORIZON, _OnlyRandom(5))
-    require(np.array_equal(params, before), "kernels must not write to params")
-    again = _played(policy, policy.initial(_ARMS), policy.params(_ARMS, _HORIZON), 0, _HORIZON, _OnlyRandom(5))
+    decisions = _played(policy, _initial(policy), _params(policy), 0, _HORIZON, _OnlyRandom(5))
+    again = _played(policy, _initial(policy), _params(policy), 0, _HORIZON, _OnlyRandom(5))
     require(decisions == again, "the same seed must give the same decisions")
 
 
 def _check_continues(policy: Policy) -> None:
-    params = policy.params(_ARMS, _HORIZON)
-    uninterrupted, rng = policy.initial(_ARMS), _OnlyRandom(6)
+    params = _params(policy)
+    uninterrupted, rng = _initial(policy), _OnlyRandom(6)
     first = _played(policy, uninterrupted, params, 0, _HORIZON // 3, rng)
     reached = sum(slots for _, slots, _, _ in first)
     copy, copied_rng = State(*(array.copy() for array in uninterrupted)), rng.copy()
@@ -83,34 +86,30 @@ def _check_need_of_horizon(policy: Policy) -> None:
     """Live, a policy that does not need the horizon is given parameters for one that is far away."""
     if not policy.needs_horizon:
         near, far = (
-            _played(policy, policy.initial(_ARMS), policy.params(_ARMS, horizon), 0, _HORIZON, _OnlyRandom(7))
+            _played(policy, _initial(policy), _params(policy, horizon), 0, _HORIZON, _OnlyRandom(7))
             for horizon in (_HORIZON, 50 * _HORIZON)
         )
         require(near == far, "decisions depend on the horizon in params: say so, needs_horizon = True")
 
 
+def _initial(policy: Policy) -> State:
+    """A fresh state whose arrays check indices."""
+    return State(*(copy_checked(array) for array in policy.initial(_ARMS)))
+
+
+def _params(policy: Policy, horizon: int = _HORIZON) -> Vector:
+    """Parameters that check indices and cannot be written to."""
+    return copy_checked(policy.params(_ARMS, horizon), writable=False)
+
+
 def _played(policy: Policy, state: State, params: Vector, t: int, until: int, rng: Any) -> Decisions:
     """Play whole rounds from slot t until at least `until`, with made-up totals."""
-    decide, absorb = policy.kernels()
     world = np.random.default_rng(t)
     decisions: Decisions = []
     while t < until:
-        decision = decide(*state, params, t, rng)
-        require(
-            isinstance(decision, tuple) and len(decision) == 3, f"decide must return (arm, slots, window), got {decision!r}"
-        )
-        arm, slots, window = decision
-        require(
-            all(isinstance(each, Integral) for each in (arm, slots, window)),
-            f"decide must return whole numbers, got {(arm, slots, window)}",
-        )
-        require(
-            0 <= arm < state.arms.shape[1] and slots >= 1 and 0 <= window <= slots,
-            f"decide must return an arm from 0 to {state.arms.shape[1] - 1}, at least one slot and a window within the slots, "
-            f"got {(arm, slots, window)}",
-        )
+        arm, slots, window = call_decide(policy, state, params, t, rng)
         total = float(world.binomial(window, 0.5)) if window else 0.0
-        absorb(*state, params, arm, slots, total)
+        call_absorb(policy, state, params, arm, window, total)
         decisions.append((arm, slots, window, total))
         t += slots
     require(all(np.isfinite(array).all() for array in state), "the state must stay finite")
