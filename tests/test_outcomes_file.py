@@ -33,5 +33,5 @@ def test_what_is_the_matter_is_told(tmp_path, text, problem):
 
 def test_numbers_and_missing_ones(tmp_path):
     path = tmp_path / "outcomes.csv"
-    path.write_text("slot,value\n0,1e3\n1,\n2,-.5\n3,0\n4,0e-999\n")
-    assert outcomes_in(path) == [(0, 1000.0), (1, None), (2, -0.5), (3, 0), (4, 0)]
+    path.write_text("slot,value,arm\n0,1e3,\n1,,\n2,-.5, B \n3,0,\n4,0e-999,\n")
+    assert outcomes_in(path) == [(0, 1000.0, None), (1, None, None), (2, -0.5, "B"), (3, 0, None), (4, 0, None)]
