@@ -11,7 +11,7 @@ from aftereffect.checks import whole
 from aftereffect.cli.live_formats import LAG, LINES, OUTCOMES, SLOT, STATUS, VERIFICATION
 from aftereffect.cli.outcomes_file import outcomes_in
 from aftereffect.cli.simulate import Format
-from aftereffect.cli.values import Number, Numbers, SpecText
+from aftereffect.cli.values import Number, Numbers, OutputFile, SpecText
 from aftereffect.errors import CorruptionError, ParameterError, UnlikelyTotalError
 from aftereffect.extras import require
 from aftereffect.lag import estimate_lag
@@ -222,8 +222,8 @@ def lag(
     name: Name,
     /,
     *,
-    level: float = 0.9,
-    plot: Path | None = None,
+    level: Number = 0.9,
+    plot: OutputFile | None = None,
     storage: StorageUrl = DEFAULT_STORAGE,
     format: Printed = "table",
 ) -> None:
@@ -241,12 +241,12 @@ def lag(
         writable(plot, PICTURES)
     with _opened(name, storage) as experiment:
         estimate = estimate_lag(experiment.history(), level=level)
-    LAG[format](estimate)
     if plot is not None:
         save_landing(estimate, plot)
+    LAG[format](estimate)
 
 
-def export(name: Name, /, *, out: Path, storage: StorageUrl = DEFAULT_STORAGE) -> None:
+def export(name: Name, /, *, out: OutputFile, storage: StorageUrl = DEFAULT_STORAGE) -> None:
     """Write the whole history of an experiment into a file.
 
     Parameters

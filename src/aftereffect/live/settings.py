@@ -145,7 +145,7 @@ def _policy(policy: object, horizon: int | None) -> Policy:
     if not same:
         raise ParameterError(
             f"{chosen} cannot play live: it is recorded as a spec string, and this one cannot be read back; "
-            "decorate a class of your own with register, and build it from numbers, texts and registered classes"
+            "put @aftereffect.spec.register above a class of your own"
         )
     if chosen.needs_horizon and horizon is None:
         raise ParameterError(f"{chosen} plans ahead: give a horizon, the number of slots that the experiment will last")
