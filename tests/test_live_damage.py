@@ -1,5 +1,6 @@
 """Databases that were damaged, changed or are something else: a clear error, nothing invented, nothing made worse."""
 
+import hashlib
 import json
 import os
 import re
@@ -11,7 +12,7 @@ import pytest
 from databases import SETTINGS, contents, everything, lines_of, url
 
 import aftereffect as ae
-from aftereffect.live.events import Link, fingerprint
+from aftereffect.live.events import Link, fingerprint, proves
 from aftereffect.live.storage import schema
 
 #: Of bytes in which a bit is flipped; every event has about 150.
@@ -402,3 +403,13 @@ def test_rows_changed_in_postgresql_are_noticed(postgres):
     with pytest.raises(ae.CorruptionError, match=r"experiment 'banner' is damaged, .*event 10 of the log, about slot 4"):
         experiment.history()
     experiment.storage.close()
+
+
+def test_hashes_are_those_of_plain_json():
+    """Whatever writes it: logs of all versions are checked with the same hashes."""
+    texts = ("", 'ä ☃ 🎈 " \\ \n \x00 \u2028', "\udcff", "x" * 1_000)
+    assert fingerprint(*texts) == hashlib.sha256(json.dumps(texts).encode()).digest()
+    for value in (0.1, -1 / 3, 5e-324, 1.7976931348623157e308, 2.0**53 + 2, 0.0, None):
+        event = Link(2**40, b"before").next("outcome", 2**39, round=7, value=value, key='k "ä"')
+        assert event.hash == hashlib.sha256(b"before" + json.dumps(event[:-1]).encode()).digest()
+        assert not proves(event._replace(value=b"1"), b"before")

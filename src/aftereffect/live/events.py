@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from aftereffect.errors import CorruptionError
 from aftereffect.provenance import __version__
@@ -94,5 +94,16 @@ def is_fingerprint(digest: bytes, *texts: str) -> bool:
         return False
 
 
+def _refused(field: object) -> object:
+    raise TypeError(f"{type(field).__name__} cannot be hashed")
+
+
+#: As ``json.dumps`` writes, which makes an encoder anew for every call and takes twice as long.
+_make: Any = getattr(json.encoder, "c_make_encoder", None)
+_encode = _make and _make(None, _refused, json.encoder.encode_basestring_ascii, None, ": ", ", ", False, False, True)
+
+
 def _digest(previous: bytes, fields: Iterable[object]) -> bytes:
-    return hashlib.sha256(previous + json.dumps(tuple(fields)).encode()).digest()
+    given = tuple(fields)
+    text = "".join(_encode(given, 0)) if _encode else json.dumps(given)
+    return hashlib.sha256(previous + text.encode()).digest()
