@@ -11,7 +11,7 @@ from aftereffect.checks import whole
 from aftereffect.cli.live_formats import LAG, LINES, OUTCOMES, SLOT, STATUS, VERIFICATION
 from aftereffect.cli.outcomes_file import outcomes_in
 from aftereffect.cli.simulate import Format
-from aftereffect.cli.values import Number, Numbers, OutputFile, SpecText
+from aftereffect.cli.values import Number, Numbers, OutputFile, RealNumber, SpecText
 from aftereffect.errors import CorruptionError, ParameterError, UnlikelyTotalError
 from aftereffect.extras import require
 from aftereffect.lag import estimate_lag
@@ -222,7 +222,7 @@ def lag(
     name: Name,
     /,
     *,
-    level: Number = 0.9,
+    level: RealNumber = 0.9,
     plot: OutputFile | None = None,
     storage: StorageUrl = DEFAULT_STORAGE,
     format: Printed = "table",

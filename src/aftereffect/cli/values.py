@@ -54,10 +54,10 @@ class _AsItIs:
 
 
 SpecText: TypeAlias = Annotated[str, Parameter(metavar="SPEC")]
+_NUMBER = Parameter(converter=_one, n_tokens=1, allow_leading_hyphen=True, metavar="NUMBER")
 #: Whether it is whole and within bounds is checked where it is used, with the same words as in Python.
-Number: TypeAlias = Annotated[
-    int, Parameter(converter=_one, n_tokens=1, allow_leading_hyphen=True, metavar="NUMBER"), _AsItIs()
-]
+Number: TypeAlias = Annotated[int, _NUMBER, _AsItIs()]
+RealNumber: TypeAlias = Annotated[float, _NUMBER, _AsItIs()]
 Numbers: TypeAlias = Annotated[
     tuple[float, ...],
     Parameter(converter=_several, n_tokens=1, allow_leading_hyphen=True, negative=(), json_list=False, metavar="NUMBER,..."),
