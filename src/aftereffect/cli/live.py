@@ -1,5 +1,6 @@
 """``aftereffect create | ask | tell | missing | skip | status | history | lag | export | verify | close``: live experiments."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -87,6 +88,7 @@ def create(
             storage=place,
         )
         answer = experiment.status()
+        print(f"kept in {place.url}", file=sys.stderr)
     STATUS[format](answer)
 
 
