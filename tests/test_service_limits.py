@@ -235,7 +235,9 @@ def test_a_pool_has_so_many_threads_and_so_many_who_wait(monkeypatch):
     async def all_of_them():
         names = ["a", "a", "a", "a", "b", "c", "c"]
         tasks = [asyncio.create_task(pool.run(lambda name=name: work(name), name)) for name in names]
-        await asyncio.sleep(0.1)
+        end = time.monotonic() + 30
+        while len(at_work) < 3 and time.monotonic() < end:
+            await asyncio.sleep(0.01)
         assert sorted(at_work) == ["a", "a", "b"]  # the third thread is kept for others than a
         with pytest.raises(RefusalError, match="4 requests of this kind wait already: try again in a moment") as refused:
             await pool.run(lambda: work("d"), "d")
@@ -440,7 +442,7 @@ def test_sixty_readers_do_not_stop_who_writes(storage):
         for slot in range(10):
             assert call(service.address, "PUT", f"{BANNER}/slots/{slot}/decision")[0] == 201
             assert call(service.address, "PUT", f"{BANNER}/slots/{slot}/outcome", {"value": 1})[0] == 201
-        assert time.monotonic() - start < 10
+        assert time.monotonic() - start < 25
         wait_until(lambda: 200 in statuses)
     finally:
         stop.set()

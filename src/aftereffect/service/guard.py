@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from aftereffect.checks import shown
 from aftereffect.service.addresses import named_host
 from aftereffect.service.metrics import Metrics
 from aftereffect.service.problems import REASON, RefusalError, problem
@@ -78,7 +79,7 @@ def _check(scope: Scope) -> None:
     headers = Headers(scope=scope)
     hosts = headers.getlist("host")
     if named_host(hosts) is None and (hosts or scope["http_version"] != "1.0"):
-        raise RefusalError(400, f"a request must have one Host header that names a host, got {hosts[:2] or 'none'}")
+        raise RefusalError(400, f"a request must have one Host header with a name, got {shown(hosts) if hosts else 'none'}")
     if scope["method"] not in CHANGING:
         return
     origin = headers.get("origin")

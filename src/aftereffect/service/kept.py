@@ -49,13 +49,13 @@ class Kept(Generic[T]):
 def opened(name: str, storage: Storage, *, check: bool = True) -> Experiment:
     """An experiment; where there is none of that name, the error tells neither the storage nor all names that there are."""
     if storage.find(name) is None:
-        near = _near(name, storage.names())
+        near = near_names(name, storage.names())
         meant = f"did you mean {' or '.join(map(repr, near))}?" if near else "GET /v1/experiments lists those there are"
         raise NotFoundError(f"there is no experiment {name!r}: {meant}")
     return Experiment.open(name, storage=storage, check=check)
 
 
-def _near(name: str, names: list[str]) -> list[str]:
+def near_names(name: str, names: list[str]) -> list[str]:
     """Names that begin alike; of many that are similar to each other a finer comparison would take long."""
     wanted = name.lower()
     shared = {each: _shared(wanted, each.lower()) for each in islice(names, _MAX_COMPARED)}
