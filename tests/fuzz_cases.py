@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import numpy as np
 
 import aftereffect as ae
+from aftereffect.checks import shown
 from aftereffect.spec import Spec, name_of, registered
 
 EXTREMES = (
@@ -18,8 +19,9 @@ EXTREMES = (
     1.7e308, 2**31, 2**40, 2**53, 2**53 + 1, 2**63, 2**64, 10**30, 10**400, 10_000_000, 10_000_001,
 )  # fmt: skip
 ODDITIES = (
-    True, None, "", "ucb1", b"x", (), [], {}, object, 1 + 1j, Decimal("0.5"), Decimal("sNaN"), Fraction(1, 3),
-    Fraction(10**400, 3), np.float32(0.5), np.int64(3), np.array(0.5), np.array([1.0]), ae.Ucb1(), ae.Immediate(),
+    True, None, "", "ucb1", "x" * 1_000, b"x", (), [], {}, object, 1 + 1j, Decimal("0.5"), Decimal("sNaN"), Fraction(1, 3),
+    Fraction(10**400, 3), 10**5000, np.float32(0.5), np.int64(3), np.array(0.5), np.array([1.0]), np.array([1.0, 2.0]),
+    ae.Ucb1(), ae.Immediate(),
 )  # fmt: skip
 KINDS = (ae.Policy, ae.Environment, ae.Delaying, ae.Reward, ae.Growth, ae.Schedule)
 #: The kind of what is simulated by machine code.
@@ -48,7 +50,10 @@ class Case:
         return cls(**parameters)
 
     def __str__(self) -> str:
-        what = self.text if self.text is not None else f"{self.made_of}"
+        what = self.text
+        if self.made_of is not None:
+            cls, parameters = self.made_of
+            what = f"{cls.__name__}({', '.join(f'{name}={shown(value)}' for name, value in parameters.items())})"
         return f"{what} with {self.arms} arms, horizon {self.horizon}"
 
 

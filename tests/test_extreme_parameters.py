@@ -238,6 +238,27 @@ def test_numbers_of_any_type():
                 check("x", value)
 
 
+@pytest.mark.parametrize(
+    "word",
+    [np.array([1.0, 2.0]), 10**5000, None, ["mean"], "x" * 10**6],
+    ids=["array", "large number", "none", "list", "long"],
+)
+def test_what_is_no_word_is_refused_in_one_short_line(word):
+    for make in (ae.Odaaf, ae.Exp3, lambda given: ae.Clw(1, given), lambda given: ae.Clw(1, base=given)):
+        with pytest.raises(ae.ParameterError, match=r"unknown (variant|form|base) ") as caught:
+            make(word)
+        assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(
+    "text", ["x" * 10**6, "ucb1(" + "x" * 10**6 + "=1)", "(" * 10**6, "clw(" * 10**5, "[" * 10**5], ids=lambda text: text[:4]
+)
+def test_messages_about_long_texts_are_short(text):
+    with pytest.raises(ae.SpecError) as caught:
+        ae.parse(text)
+    assert len(str(caught.value)) < 500
+
+
 def test_a_growth_that_raises_is_refused_with_its_reason():
     with pytest.raises(
         ae.ParameterError, match=r"growth\(3\) must be .*, but calling it gave ZeroDivisionError: integer division"

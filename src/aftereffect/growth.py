@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from aftereffect.checks import MOST_SLOTS, cut, real, whole
+from aftereffect.checks import MOST_SLOTS, cut, real, shown, whole
 from aftereffect.errors import ParameterError
 from aftereffect.kernels import Vector
 from aftereffect.spec import Spec, as_spec, register
@@ -162,7 +162,7 @@ class Tabulated(Growth):
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise ParameterError(f"growth must be a growth such as power(2) or a callable, got {self.function!r}")
+            raise ParameterError(f"growth must be a growth such as power(2) or a callable, got {shown(self.function)}")
         self._table(_PROBED_ROUNDS, MOST_SLOTS)
 
     def __str__(self) -> str:

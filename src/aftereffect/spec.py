@@ -140,6 +140,14 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names) or 'none'}"
 
 
+def one_of(name: str, value: object, known: Iterable[str]) -> str:
+    """One of some words."""
+    words = list(known)
+    if not isinstance(value, str) or value not in words:
+        raise ParameterError(f"unknown {name} {shown(value)}: {nearest(value if isinstance(value, str) else '', words)}")
+    return value
+
+
 def _of_kind(value: object, kind: type[S], given: str) -> S:
     if not isinstance(value, kind):
         what = f"the {value.kind} {name_of(type(value))!r}" if isinstance(value, Spec) else given
@@ -148,7 +156,7 @@ def _of_kind(value: object, kind: type[S], given: str) -> S:
 
 
 def _unknown(name: str, kind: type[Spec]) -> NoReturn:
-    raise SpecError(f"unknown {kind.kind} {name!r}: {nearest(name, map(name_of, registered(kind)))}")
+    raise SpecError(f"unknown {kind.kind} {shown(name)}: {nearest(name, map(name_of, registered(kind)))}")
 
 
 def _a(noun: str) -> str:
@@ -186,7 +194,7 @@ class _Reader:
             self.token_type, self.token = None, ""
 
     def _fail(self, expected: str) -> NoReturn:
-        came = repr(self.token) if self.token else "the end"
+        came = shown(self.token) if self.token else "the end"
         raise SpecError(f"cannot read the spec {shown(self.text)}: expected {expected}, got {came}")
 
     def _take(self, mark: str) -> bool:
@@ -240,7 +248,7 @@ class _Reader:
         if self.token_type == "word" and ahead:
             name = self.token
             if name not in known:
-                raise SpecError(f"{name_of(cls)} has no parameter {name!r}: {nearest(name, known)}")
+                raise SpecError(f"{name_of(cls)} has no parameter {shown(name)}: {nearest(name, known)}")
             if name in names:
                 raise SpecError(f"{name_of(cls)} is given {name!r} twice")
             self._advance()

@@ -20,8 +20,12 @@ class Policy(Spec, ABC):
 
     ``decide(arms, own, params, t, rng)`` answers which arm to play, for how many slots, and how many of the last of them
     to look at; t is the number of slots played so far. ``absorb(arms, own, params, arm, slots, total)`` learns that `slots` of
-    the round were looked at and showed that total. In a simulation these are the ones it asked for; live, some may be missing,
-    and a round that waits for its totals lasts longer than planned. A round that the horizon cuts short is not absorbed.
+    the round were looked at and showed that total. In a simulation these are the ones it asked for. Live there may be fewer,
+    where some are missing, or more, where a round waits for its totals; the arm may be another one that was played instead;
+    and a total may be below 0. So it learns from the average, by as many slots as were looked at, and plans by what it asked
+    for. A round that the horizon cuts short is not absorbed.
+
+    Parameters are checked where they are given: any that the constructor takes must serve any number of arms and slots.
     """
 
     kind = "policy"

@@ -26,7 +26,7 @@ from aftereffect.knowledge import Knowledge
 from aftereffect.policies.base import Policy, State
 from aftereffect.policies.blocks import VARIANTS, VariantName
 from aftereffect.policies.learners import LEARNERS, LearnerName, blank, draw, gain_of
-from aftereffect.spec import nearest, register
+from aftereffect.spec import one_of, register
 
 RATE, MIX, D, WINDOW, DIVISOR = range(5)
 
@@ -104,8 +104,7 @@ class Clw(Policy):
 
     def __post_init__(self) -> None:
         for name, known in (("variant", get_args(VariantName)), ("base", get_args(LearnerName))):
-            if getattr(self, name) not in known:
-                raise ParameterError(f"unknown {name} {getattr(self, name)!r}: {nearest(str(getattr(self, name)), known)}")
+            one_of(name, getattr(self, name), known)
         if self.d is not None:
             self._set(d=lag("d", self.d, at_least=VARIANTS[self.variant].least))
 

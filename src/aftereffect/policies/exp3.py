@@ -16,11 +16,10 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from aftereffect.errors import ParameterError
 from aftereffect.kernels import Matrix, PolicyKernels, Vector
 from aftereffect.policies.base import Policy, State
 from aftereffect.policies.learners import LEARNERS, LearnerName, blank, draw, gain_of
-from aftereffect.spec import nearest, register
+from aftereffect.spec import one_of, register
 
 Form = Literal["gain", "loss"]
 LEARNER_OF: dict[Form, LearnerName] = {"gain": "exp3-gain", "loss": "exp3"}
@@ -47,8 +46,7 @@ class Exp3(Policy):
     needs_horizon = True
 
     def __post_init__(self) -> None:
-        if self.form not in get_args(Form):
-            raise ParameterError(f"unknown form {self.form!r}: {nearest(str(self.form), get_args(Form))}")
+        one_of("form", self.form, get_args(Form))
 
     def kernels(self) -> PolicyKernels:
         return kernels(LEARNER_OF[self.form])

@@ -21,7 +21,7 @@ from aftereffect.kernels import PolicyKernels, Vector
 from aftereffect.knowledge import Knowledge, knowledge_of
 from aftereffect.policies import phased_elimination
 from aftereffect.policies.base import Policy, State
-from aftereffect.spec import nearest, register
+from aftereffect.spec import one_of, register
 from aftereffect.spreads import Spreading
 
 VariantName = Literal["mean", "bounded", "variance"]
@@ -95,8 +95,7 @@ class Odaaf(Policy):
     needs_horizon = True
 
     def __post_init__(self) -> None:
-        if self.variant not in get_args(VariantName):
-            raise ParameterError(f"unknown variant {self.variant!r}: {nearest(str(self.variant), get_args(VariantName))}")
+        one_of("variant", self.variant, get_args(VariantName))
         for name, most in MAX_KNOWLEDGE._asdict().items():
             if getattr(self, name) is not None:
                 self._set(**{name: real(name, getattr(self, name), at_least=0, at_most=most)})
