@@ -1,4 +1,4 @@
-"""Bandits whose rewards come late, spread over time, and unsigned.
+"""Bandits whose rewards come late, spread over time, and anonymous.
 
 In every slot one arm is played; its reward lands bit by bit in later slots; all that is ever seen is one total per slot,
 mixed from every arm played before.

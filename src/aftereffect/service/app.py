@@ -57,7 +57,7 @@ def create_app(storage: Storage, scans: Scans | Worker, *, local: bool = True) -
 
     app = FastAPI(
         title="aftereffect",
-        summary="Live experiments whose rewards come late, spread over time, and unsigned.",
+        summary="Live experiments whose rewards come late, spread over time, and anonymous.",
         version=__version__,
         docs_url=None,  # they load scripts from elsewhere
         redoc_url=None,
