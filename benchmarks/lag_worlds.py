@@ -1,5 +1,6 @@
 """Worlds whose mean lag is known, for ``benchmarks/lag.py``: who chooses the arms, what they bring, and what no arm made."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -11,6 +12,7 @@ from aftereffect.simulation.trace import traced
 
 Floats = NDArray[np.float64]
 Arms = NDArray[np.int64]
+Choose = Callable[[int, Floats], int]
 
 
 class Played(NamedTuple):
@@ -71,6 +73,11 @@ class World:
     scales: bool = False
     whole: bool = False
 
+    @property
+    def has_effects(self) -> bool:
+        """Whether arms differ at all."""
+        return self.best > 0
+
     def play(self, seed: int) -> Played:
         """One history."""
         rng = np.random.default_rng([seed, *self.name.encode()])
@@ -127,12 +134,12 @@ def _shares(delay: ae.Spread) -> Floats:
     return shares[:reach] / shares[:reach].sum()
 
 
-def _rounds(arms, rng):
+def _rounds(arms: int, _: np.random.Generator) -> Choose:
     """UCB on the averages of rounds, each of an arm longer by one slot than its last."""
     sums, pulls, rounds = np.zeros(arms), np.zeros(arms), np.zeros(arms, dtype=np.int64)
     state = {"arm": -1, "first": 0, "end": 0}
 
-    def choose(slot, totals):
+    def choose(slot: int, totals: Floats) -> int:
         if slot < state["end"]:
             return state["arm"]
         if slot:
@@ -151,10 +158,11 @@ def _rounds(arms, rng):
     return choose
 
 
-def _blocks(arms, rng):
+def _blocks(arms: int, rng: np.random.Generator) -> Choose:
+    """Random arms, held for 1 to 48 slots."""
     state = {"arm": 0, "end": 0}
 
-    def choose(slot, totals):
+    def choose(slot: int, _: Floats) -> int:
         if slot >= state["end"]:
             state.update(arm=int(rng.integers(arms)), end=slot + int(rng.integers(1, 49)))
         return state["arm"]
@@ -162,5 +170,54 @@ def _blocks(arms, rng):
     return choose
 
 
-def _switchback(arms, rng):
-    return lambda slot, totals: slot // 24 % arms
+def _switchback(arms: int, _: np.random.Generator) -> Choose:
+    """Each arm for 24 slots in turn."""
+    return lambda slot, _: slot // 24 % arms
+
+
+def _paper(delay: ae.Spread, star: str = "") -> World:
+    return World(f"paper, {delay}{star}", delay, 9, 5_000, "paper")
+
+
+GEOMETRIC = ae.Geometric(0.9)
+TWO = ae.Shape([0, 0.3, *([0.0] * 38), 0.7])
+#: An existing business: revenue in two daily peaks and on weekends, noise that lasts for hours.
+SHOP = {"base": 10.0, "daily": 0.4, "weekly": 0.2, "ar": 0.7, "rough": 0.5}
+
+WORLDS = [
+    _paper(ae.Interval(5, 16), "*"),
+    _paper(ae.UniformDelay(5, 15)),
+    _paper(ae.Interval(35, 46)),
+    _paper(ae.UniformDelay(20, 60), "*"),
+    _paper(ae.Interval(80, 121), "*"),
+    _paper(ae.UniformDelay(50, 150)),
+    _paper(GEOMETRIC, "*"),
+    _paper(ae.LinearDecay(100), "*"),
+    _paper(ae.LinearRise(50)),
+    _paper(ae.Immediate()),
+    World("paper and level 5, interval(5, 16)", ae.Interval(5, 16), 9, 5_000, "paper", base=5),
+    World("level, geometric(0.9)*", GEOMETRIC, 4, 1_000, "blocks", base=10, before=0.5),
+    World("level, UCB, geometric(0.9)*", GEOMETRIC, 4, 5_000, base=10, before=0.5, whole=True),
+    World("level, lineardecay(100)", ae.LinearDecay(100), 4, 5_000, "blocks", base=10, before=0.5),
+    World("level, two lags", TWO, 4, 3_000, "blocks", base=10, whole=True),
+    World("level, geometric(0.8)", ae.Geometric(0.8), 10, 500, "blocks", base=5, rough=0.2),
+    World("level, interval(2, 6)", ae.Interval(2, 6), 2, 200, "blocks", base=3, rough=0.3),
+    World("level, AR .8, geometric(0.9)*", GEOMETRIC, 4, 1_000, "blocks", base=10, ar=0.8, rough=0.5),
+    World("level, AR .9, uniform(0, 20)", ae.UniformDelay(0, 20), 3, 3_000, "blocks", base=10, ar=0.9, rough=0.5, whole=True),
+    World("level, AR .6, UCB, interval(5, 16)", ae.Interval(5, 16), 4, 3_000, base=5, ar=0.6, rough=0.5, best=2),
+    World("shop, geometric(0.9)*", GEOMETRIC, 4, 1_000, "blocks", **SHOP),
+    World("shop, strong effects", GEOMETRIC, 4, 1_008, "blocks", best=8, **SHOP),
+    World("shop, switchback, geometric(0.8)", ae.Geometric(0.8), 4, 2_016, "switchback", best=3, **SHOP),
+    World("shop, UCB, uniform(0, 20)", ae.UniformDelay(0, 20), 4, 5_000, best=2, whole=True, **SHOP),
+    World("shop that scales, interval(5, 16)*", ae.Interval(5, 16), 4, 2_000, "blocks", best=2, scales=True, **SHOP),
+    World("level rises, lineardecay(30)*", ae.LinearDecay(30), 4, 2_000, "blocks", base=10, trend=2, ar=0.5, rough=0.3),
+    World("40 arms, geometric(0.9)*", GEOMETRIC, 40, 200, "blocks", base=3),
+    World("40 arms, uniform(0, 20)*", ae.UniformDelay(0, 20), 40, 2_000, "blocks", base=3),
+    World("20 arms, level, geometric(0.8)", ae.Geometric(0.8), 20, 1_000, "blocks", base=3, rough=0.2, before=1.0),
+    World("no effects*", ae.Immediate(), 40, 200, "blocks", best=0, rough=1),
+    World("no effects, UCB", ae.Immediate(), 40, 1_000, best=0, rough=1),
+    World("no effects, AR .9*", ae.Immediate(), 2, 500, "blocks", best=0, rough=1, ar=0.9),
+    World("no effects, AR .95, UCB", ae.Immediate(), 4, 2_000, best=0, rough=1, ar=0.95),
+    World("no effects, shop", ae.Immediate(), 4, 1_000, "blocks", best=0, **SHOP),
+    World("no effects, shop, UCB", ae.Immediate(), 4, 5_000, best=0, **SHOP),
+]

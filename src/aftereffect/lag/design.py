@@ -2,11 +2,11 @@
 
 With the share w_b of a reward that lands in the bin b of lags, spread evenly over it, and what arm k brings, s_k ::
 
-    total(t) = level + sum over b, k of  w_b s_k x(t, b, k) + noise      x: the share of the slots in bin b before t that played k
+    total(t) = level + sum over b, k of  w_b s_k x(t, b, k) + noise    x: the share of slots in bin b before t that played k
 
-The slots before the first are played by an arm of their own, "before", whose s is fitted like that of any other: so whatever was
-in flight at the beginning is explained, an empty shop and one that has run for years alike. Slots in which no arm was played are
-one more arm, "none". Since x sums to 1 over all of these, only contrasts between arms and the level can be told.
+The slots before the first are played by an arm of their own, "before", whose s is fitted like that of any other: so whatever
+was in flight at the beginning is explained, an empty shop and one that has run for years alike. Slots in which no arm was
+played are one more arm, "none". Since x sums to 1 over all of these, only contrasts between arms and the level can be told.
 """
 
 import math
@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from aftereffect.kernels import Slots, Vector
+from aftereffect.kernels import Slots
 from aftereffect.lag.seen import NO_ARM, Seen
 
 #: An array by slot, bin and arm.
@@ -54,14 +54,15 @@ def shares_played(history: Seen, edges: Slots) -> Cube:
     return np.concatenate([shares, 1 - shares.sum(axis=2, keepdims=True)], axis=2)
 
 
-def fill_gaps(rows: Cube | Vector, known: Slots) -> Cube | Vector:
+def fill_gaps(rows: Cube, known: Slots) -> Cube:
     """Slots without a total, interpolated between those with one.
 
-    Totals and columns are filled alike, so that the model holds for what is filled in, too; it only carries the noise over gaps.
+    Totals and columns are filled alike, so that the model holds for what is filled in, too; it only carries noise over gaps.
     """
     slots = np.arange(len(rows))
     after = np.clip(np.searchsorted(known, slots), 0, len(known) - 1)
     before = np.maximum(after - (known[after] > slots), 0)
     width = np.maximum(known[after] - known[before], 1)
     part = np.clip((slots - known[before]) / width, 0.0, 1.0).reshape(-1, *[1] * (rows.ndim - 1))
-    return rows[known[before]] * (1 - part) + rows[known[after]] * part
+    filled: Cube = rows[known[before]] * (1 - part) + rows[known[after]] * part
+    return filled

@@ -49,7 +49,7 @@ class Evidence:
         self.variance = variance
         free = len(known) - size
         #: The logarithm of how likely totals are if no arm matters, but for a constant.
-        self.without_arms = -0.5 * (
+        self.without_arms: float = -0.5 * (
             noise.log_determinant(slots) * len(known) / slots
             + free * math.log(inflation)
             + 2 * float(np.log(np.abs(np.diag(triangle))).sum())

@@ -20,7 +20,7 @@ MAX_PATTERNS = 40
 DISTINCT = 12.0
 MAX_ORDER = 12
 #: The share of independent noise that is added: so that whitening trusts no frequency just because it seems free of noise.
-FLOOR = 0.05
+FLOOR = 0.02
 #: How long sums are that show whether noise is alike over longer times than the autoregression says: parts of the history.
 BLOCKS = (20, 40)
 
@@ -69,8 +69,8 @@ class Noise:
 def fit_noise(unexplained: Vector, order: int, lost: float, more: float = 0.0) -> Noise:
     """The autoregression by Akaike's criterion, up to an order.
 
-    A fit takes slow noise away, as much as it has free parameters (`lost`); that is put back. `more`, relative to the variance, is
-    noise that hardly changes over the lags looked at, for a try with noise more persistent than it seems.
+    A fit takes slow noise away, as much as it has free parameters (`lost`); that is put back. `more`, relative to the variance,
+    is noise that hardly changes over the lags looked at, for a try with noise more persistent than it seems.
     """
     slots = len(unexplained)
     seen = np.array([unexplained[: slots - lag] @ unexplained[lag:] for lag in range(order + 1)]) / slots
@@ -119,7 +119,7 @@ def slow_and_recurring(unexplained: Vector) -> Matrix:
     slots = np.arange(len(unexplained))
     angles = np.pi * (slots + 0.5) / len(slots)
     columns: Matrix = np.linalg.qr(np.cos(np.outer(angles, np.arange(DRIFT + 1))))[0]
-    left = unexplained - columns @ (columns.T @ unexplained)
+    left: Vector = unexplained - columns @ (columns.T @ unexplained)
     taken: list[int] = []
     while len(taken) < MAX_PATTERNS:
         found = _most_distinct(left, slots, taken)
@@ -127,8 +127,8 @@ def slow_and_recurring(unexplained: Vector) -> Matrix:
             break
         taken.append(found)
         angles = 2 * np.pi * found / CALENDAR * slots
-        waves = np.stack([np.cos(angles), np.sin(angles)] if 2 * found < CALENDAR else [np.cos(angles)], axis=1)
-        waves = np.linalg.qr(waves - columns @ (columns.T @ waves))[0]
+        pair = np.stack([np.cos(angles), np.sin(angles)] if 2 * found < CALENDAR else [np.cos(angles)], axis=1)
+        waves: Matrix = np.linalg.qr(pair - columns @ (columns.T @ pair))[0]
         left = left - waves @ (waves.T @ left)
         columns = np.concatenate([columns, waves], axis=1)
     return columns

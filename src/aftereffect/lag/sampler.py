@@ -1,7 +1,7 @@
 """Draws from what is likely given totals: a population that moves from what is likely beforehand in steps.
 
-Sequential Monte Carlo: the evidence counts with a power that grows from 0 to 1; at each step draws are taken again in proportion
-to what they gained, and moved by differences of other draws (differential evolution).
+Sequential Monte Carlo: the evidence counts with a power that grows from 0 to 1; at each step draws are taken again in
+proportion to what they gained, and moved by differences of other draws (differential evolution).
 """
 
 import math
