@@ -12,6 +12,7 @@ import numpy as np
 
 from aftereffect.checks import real, shown, whole
 from aftereffect.errors import ParameterError
+from aftereffect.kernels import Matrix, Vector
 from aftereffect.lag.picture import plot_landing
 from aftereffect.lag.posterior import MAX_BINS, Posterior, find_posterior
 from aftereffect.lag.seen import History, Seen, seen
@@ -24,7 +25,11 @@ MOST_SLOTS, MOST_CELLS, MAX_ARMS = 10_000, 5_000_000, 40
 MIN_SLOTS = 100
 #: When effects are said to be over.
 LANDED = 0.9
-LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
+#: For each level half of the quantile of a squared normal number: how far behind the best a likelihood may be.
+LEVELS = {0.5: 0.23, 0.8: 0.82, 0.9: 1.35, 0.95: 1.92, 0.99: 3.32}
+#: Bands are wider than the draws alone say, since what is likely beforehand should not decide them: how much of the tails is
+#: left out, and how many times further behind the best a draw may be that is left in. See ``benchmarks/lag.py``.
+TAILS, BEHIND = 0.5, 1.5
 #: The least logarithm of how much more likely totals are than if no arm mattered, or if all arms were alike.
 MIN_EVIDENCE = 5.0
 #: How wide half of a band may be: this part of the mean lag, or so many slots.
@@ -139,12 +144,10 @@ def estimate_lag(history: History, *, level: float = 0.9, seed: int = 0) -> LagE
 
 def _told(found: Posterior, level: float, slots: int) -> LagEstimate:
     """What the draws say, and whether that is enough."""
-    bounds = (0.5 - level / 2, 0.5, 0.5 + level / 2)
-    low, mean, high = (float(each) for each in np.quantile(found.mean_lags, bounds))
-    over_low, over, over_high = (float(each) for each in np.quantile(found.over(LANDED), bounds))
-    lags = np.arange(math.ceil(float(np.quantile(found.over(SHOWN), bounds[-1]))) + 1)
-    landed = found.landed(lags)
-    landed_low, landed_high = np.quantile(landed, (bounds[0], bounds[-1]), axis=0)
+    low, mean, high = (float(each) for each in _band(found.mean_lags, found, level))
+    over_low, over, over_high = (float(each) for each in _band(found.over(LANDED), found, level))
+    lags = np.arange(math.ceil(float(np.quantile(found.over(SHOWN), 0.5 + level / 2))) + 1)
+    landed_low, landed, landed_high = _band(found.landed(lags), found, level)
     reason = _doubt(found, slots)
     return LagEstimate(
         not reason,
@@ -156,10 +159,18 @@ def _told(found: Posterior, level: float, slots: int) -> LagEstimate:
         level,
         slots,
         tuple(lags.tolist()),
-        tuple(np.median(landed, axis=0).tolist()),
+        tuple(landed.tolist()),
         tuple(landed_low.tolist()),
         tuple(landed_high.tolist()),
     )
+
+
+def _band(values: Vector | Matrix, found: Posterior, level: float) -> tuple[Vector, Vector, Vector]:
+    """The lower end, the middle and the upper end of values, one or a row for each draw."""
+    tail = TAILS * (1 - level) / 2
+    low, middle, high = np.quantile(values, (tail, 0.5, 1 - tail), axis=0)
+    best = values[found.behind <= BEHIND * LEVELS[level]]
+    return np.minimum(low, best.min(axis=0, initial=np.inf)), middle, np.maximum(high, best.max(axis=0, initial=0.0))
 
 
 def _doubt(found: Posterior, slots: int) -> str:

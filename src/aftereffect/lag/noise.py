@@ -126,8 +126,8 @@ def slow_and_recurring(unexplained: Vector) -> Matrix:
         if found is None:
             break
         taken.append(found)
-        angles = 2 * np.pi * found / CALENDAR * slots
-        pair = np.stack([np.cos(angles), np.sin(angles)] if 2 * found < CALENDAR else [np.cos(angles)], axis=1)
+        turns = 2 * np.pi * found / CALENDAR * slots
+        pair = np.stack([np.cos(turns), np.sin(turns)] if 2 * found < CALENDAR else [np.cos(turns)], axis=1)
         waves: Matrix = np.linalg.qr(pair - columns @ (columns.T @ pair))[0]
         left = left - waves @ (waves.T @ left)
         columns = np.concatenate([columns, waves], axis=1)

@@ -22,7 +22,7 @@ REACH, MAX_MEAN = 0.4, 0.2
 MAX_BINS, MAX_COLUMNS = 60, 1_200
 TURNS = 2
 #: The variance of noise is taken this many times as large: it is fitted, and so never quite right. See ``benchmarks/lag.py``.
-CAUTION = 1.5
+CAUTION = 1.25
 #: Noise more persistent than it seems, as parts of its variance; what counts less than `NEGLIGIBLE` is left out.
 PERSISTENT, NEGLIGIBLE = (0.0, 0.5, 2.0), 0.02
 
@@ -33,6 +33,8 @@ class Posterior:
 
     Attributes
     ----------
+    behind
+        How much less the logarithm of the likelihood of each draw is than that of the best draw with the same noise.
     evidence
         The logarithm of how much more likely totals are than if no arm mattered.
     contrast
@@ -41,6 +43,7 @@ class Posterior:
 
     edges: Slots
     shares: Matrix
+    behind: Vector
     evidence: float
     contrast: float
 
@@ -81,11 +84,14 @@ def find_posterior(history: Seen, rng: np.random.Generator) -> Posterior:
     weight = np.array([each.log_weight for each in found])
     weight = np.exp(weight - weight.max())
     weight /= weight.sum()
-    picked = [rng.permutation(each.shares)[: round(len(each.shares) * part)] for each, part in zip(found, weight, strict=True)]
+    picked = [
+        rng.permutation(len(each.shares))[: round(len(each.shares) * part)] for each, part in zip(found, weight, strict=True)
+    ]
     count = [each for each, part in zip(found, weight, strict=True) if part >= NEGLIGIBLE]
     return Posterior(
         edges,
-        np.concatenate(picked),
+        np.concatenate([each.shares[some] for each, some in zip(found, picked, strict=True)]),
+        np.concatenate([each.behind[some] for each, some in zip(found, picked, strict=True)]),
         min(each.evidence for each in count),
         min(each.contrast(history.arms) for each in count),
     )
@@ -97,6 +103,7 @@ class _Drawn:
 
     model: Evidence
     shares: Matrix
+    behind: Vector
     evidence: float
 
     @property
@@ -114,7 +121,9 @@ def _drawn(model: Evidence, pool: Matrix, edges: Slots, max_mean: float, rng: np
     draws = sample(
         pool, lambda shapes: log_prior(shapes, max_mean), lambda shapes: model.log_ratio(shares_of(shapes, edges)), rng
     )
-    return _Drawn(model, shares_of(draws.rows, edges), draws.log_evidence)
+    shares = shares_of(draws.rows, edges)
+    likelihood = model.log_ratio(shares)
+    return _Drawn(model, shares, likelihood.max() - likelihood, draws.log_evidence)
 
 
 def _scaled(totals: Vector) -> Vector:
