@@ -95,7 +95,7 @@ def test_draws_are_those_of_a_known_posterior():
     def likelihood(rows):
         return -0.5 * np.square((rows - 2.0) / 0.2).sum(axis=1)
 
-    draws = sample(rng.normal(size=(256, 2)), prior, likelihood, rng)
+    draws = sample(lambda count: rng.normal(size=(count, 2)), prior, likelihood, rng)
     variance = 1 / (1 + 25)
     np.testing.assert_allclose(draws.rows.mean(axis=0), 2 * 25 * variance, atol=0.05)
     np.testing.assert_allclose(draws.rows.var(axis=0), variance, rtol=0.35)
@@ -103,7 +103,9 @@ def test_draws_are_those_of_a_known_posterior():
     assert draws.log_evidence == pytest.approx(wanted, abs=0.5)
 
 
-@pytest.mark.parametrize(("log_a", "log_b", "spread"), [(0, 0, ae.Interval(0, 20)), (0, math.log(2), ae.LinearDecay(20))])
+@pytest.mark.parametrize(
+    ("log_a", "log_b", "spread"), [(0, 0, ae.Interval(0, 20)), (0, math.log(2), ae.Shape(np.arange(39, 0, -2) / 400))]
+)
 def test_shapes_are_the_delays_they_should_be(log_a, log_b, spread):
     edges = np.arange(31)
     mean = 20 / (1 + math.exp(log_b))

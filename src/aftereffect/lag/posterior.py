@@ -77,7 +77,7 @@ def find_posterior(history: Seen, rng: np.random.Generator) -> Posterior:
     models = _models(played, totals, known, shares)
     likely = np.array([model.without_arms + float(model.log_ratio(shares).max()) for model in models])
     found = [
-        _drawn(model, pool[:POPULATION], edges, max_mean, rng)
+        _drawn(model, edges, max_mean, rng)
         for model, log in zip(models, likely, strict=True)
         if log >= likely.max() + 2 * math.log(NEGLIGIBLE)
     ]
@@ -117,9 +117,12 @@ class _Drawn:
         return float(np.mean(self.model.log_ratio(some) - self.model.log_ratio(some, slice(arms, None))))
 
 
-def _drawn(model: Evidence, pool: Matrix, edges: Slots, max_mean: float, rng: np.random.Generator) -> _Drawn:
+def _drawn(model: Evidence, edges: Slots, max_mean: float, rng: np.random.Generator) -> _Drawn:
     draws = sample(
-        pool, lambda shapes: log_prior(shapes, max_mean), lambda shapes: model.log_ratio(shares_of(shapes, edges)), rng
+        lambda count: draw_shapes(count, max_mean, rng),
+        lambda shapes: log_prior(shapes, max_mean),
+        lambda shapes: model.log_ratio(shares_of(shapes, edges)),
+        rng,
     )
     shares = shares_of(draws.rows, edges)
     likelihood = model.log_ratio(shares)

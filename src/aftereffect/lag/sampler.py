@@ -13,6 +13,7 @@ import numpy as np
 from aftereffect.kernels import Matrix, Vector
 
 Score = Callable[[Matrix], Vector]
+Draw = Callable[[int], Matrix]
 
 POPULATION = 256
 MOVES, LAST_MOVES, KEPT_MOVES = 2, 12, 6
@@ -29,9 +30,10 @@ class Draws:
 
 
 class _Population:
-    def __init__(self, rows: Matrix, log_prior: Score, log_likelihood: Score, rng: np.random.Generator) -> None:
-        self.log_prior, self.log_likelihood, self.rng = log_prior, log_likelihood, rng
-        self.rows, self.prior, self.likelihood = rows, log_prior(rows), log_likelihood(rows)
+    def __init__(self, draw: Draw, log_prior: Score, log_likelihood: Score, rng: np.random.Generator) -> None:
+        self.draw, self.log_prior, self.log_likelihood, self.rng = draw, log_prior, log_likelihood, rng
+        self.rows = draw(POPULATION)
+        self.prior, self.likelihood = log_prior(self.rows), log_likelihood(self.rows)
 
     def step(self, power: float) -> tuple[float, float]:
         """Take draws again; the next power, and the logarithm of the mean gain."""
@@ -63,8 +65,22 @@ class _Population:
         possible = np.isfinite(prior)
         if possible.any():
             likelihood[possible] = self.log_likelihood(rows[possible])
-        odds = np.where(possible, power * (likelihood - self.likelihood) + prior - self.prior, -np.inf)
-        accepted = np.log(self.rng.random(size)) < odds
+        self._accept(rows, prior, likelihood, np.where(possible, prior - self.prior, -np.inf), power)
+
+    def refresh(self, power: float) -> None:
+        """Propose a fresh first or last half of the parameters of each draw, from what is likely beforehand.
+
+        So draws jump between modes. As the prior proposes, only the likelihood decides.
+        """
+        size, width = self.rows.shape
+        last = np.arange(width) >= width // 2
+        chosen = self.rng.random((size, 1)) < 0.5
+        rows = np.where(np.equal(chosen, last), self.draw(size), self.rows)
+        self._accept(rows, self.log_prior(rows), self.log_likelihood(rows), np.zeros(size), power)
+
+    def _accept(self, rows: Matrix, prior: Vector, likelihood: Vector, odds: Vector, power: float) -> None:
+        odds = odds + power * (likelihood - self.likelihood)
+        accepted = np.log(self.rng.random(len(rows))) < odds
         self.rows = np.where(accepted[:, None], rows, self.rows)
         self.prior = np.where(accepted, prior, self.prior)
         self.likelihood = np.where(accepted, likelihood, self.likelihood)
@@ -75,14 +91,15 @@ class _Population:
         return float(gain.sum() ** 2 / np.square(gain).sum() / len(gain))
 
 
-def sample(beforehand: Matrix, log_prior: Score, log_likelihood: Score, rng: np.random.Generator, moves: int = MOVES) -> Draws:
-    """Draws from prior times likelihood, beginning with draws from the prior."""
-    population = _Population(beforehand.copy(), log_prior, log_likelihood, rng)
+def sample(draw: Draw, log_prior: Score, log_likelihood: Score, rng: np.random.Generator) -> Draws:
+    """Draws from prior times likelihood, beginning with draws from the prior; its two halves must be independent."""
+    population = _Population(draw, log_prior, log_likelihood, rng)
     power = log_evidence = 0.0
     while power < 1:
         power, gain = population.step(power)
         log_evidence += gain
-        for _ in range(moves if power < 1 else 0):
+        population.refresh(power)
+        for _ in range(MOVES if power < 1 else 0):
             population.move(power)
     kept = []
     for _ in range(LAST_MOVES):
