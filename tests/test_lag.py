@@ -145,16 +145,17 @@ def test_without_noise_the_lag_is_found(spread):
     arms = blocks(2_000, 3, np.random.default_rng(2))
     estimate = ae.estimate_lag((arms, landing(arms, MEANS, spread.shares)))
     assert estimate.known
-    assert estimate.mean == pytest.approx(spread.mean_lag, rel=0.03, abs=0.05)
+    rough = len(spread.shares) > 32  # two single lags far apart: bins of far lags are wide
+    assert estimate.mean == pytest.approx(spread.mean_lag, rel=0.15 if rough else 0.05, abs=0.2)
     assert estimate.low <= estimate.mean <= estimate.high
 
 
 @pytest.mark.parametrize("spread", [ae.Interval(5, 16), ae.UniformDelay(0, 60)], ids=str)
 def test_bands_hold_the_truth(spread):
-    """Bands of 90 % in eight histories: five right or more but for five cases in a thousand; `make bench-lag` counts better."""
-    estimates = [told(spread, replication) for replication in range(8)]
-    assert sum(each.low <= spread.mean_lag <= each.high for each in estimates) >= 5
-    assert all(each.known for each in estimates)
+    """Bands of 90 % in eight histories: at most one of those that can tell is wrong; `make bench-lag` counts better."""
+    estimates = [each for each in (told(spread, replication) for replication in range(8)) if each.known]
+    assert len(estimates) >= 6
+    assert sum(each.low <= spread.mean_lag <= each.high for each in estimates) >= len(estimates) - 1
     over = np.flatnonzero(np.cumsum(spread.shares) >= 0.9 - 1e-9)[0]
     assert np.median([each.lingers.value for each in estimates]) == pytest.approx(over, rel=0.25)
 
