@@ -72,7 +72,7 @@ def find_posterior(history: Seen, rng: np.random.Generator) -> Posterior:
     edges = lag_edges(int(REACH * slots), min(MAX_BINS, MAX_COLUMNS // (history.arms + 2)))
     played = fill_gaps(shares_played(history, edges), known)
     max_mean = MAX_MEAN * slots
-    pool = draw_shapes(2 * POPULATION, max_mean, rng)
+    pool = draw_shapes(4 * POPULATION, max_mean, rng)
     shares = shares_of(pool, edges)
     models = _models(played, totals, known, shares)
     likely = np.array([model.without_arms + float(model.log_ratio(shares).max()) for model in models])

@@ -16,7 +16,7 @@ PIECE = 4
 SIZE = 2 * PIECE + 1
 MIN_MEAN = 0.25
 #: Standard deviation of log a; mean and standard deviation of log b.
-SPREAD_A, MEAN_B, SPREAD_B = 0.5, 2.0, 1.5
+SPREAD_A, MEAN_B, SPREAD_B = 0.6, 1.0, 1.3
 #: How often there are two pieces, and the least that a second one holds: less cannot be told from noise at far lags.
 TWO, MIN_SECOND = 0.3, 0.1
 #: How strongly a long lag speaks against a second piece, as a power of it.
