@@ -22,7 +22,7 @@ REACH, MAX_MEAN = 0.4, 0.2
 MAX_BINS, MAX_COLUMNS = 60, 1_200
 TURNS = 2
 #: The variance of noise is taken this many times as large: it is fitted, and so never quite right. See ``benchmarks/lag.py``.
-CAUTION = 1.25
+CAUTION = 1.5
 #: Noise more persistent than it seems, as parts of its variance; what counts less than `NEGLIGIBLE` is left out.
 PERSISTENT, NEGLIGIBLE = (0.0, 0.5, 2.0), 0.02
 
