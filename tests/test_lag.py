@@ -150,11 +150,15 @@ def test_without_noise_the_lag_is_found(spread):
     assert estimate.low <= estimate.mean <= estimate.high
 
 
-@pytest.mark.parametrize("spread", [ae.Interval(5, 16), ae.UniformDelay(0, 60)], ids=str)
-def test_bands_hold_the_truth(spread):
+@pytest.mark.parametrize(
+    ("spread", "slots", "means"),
+    [(ae.Interval(5, 16), 3_000, MEANS), (ae.UniformDelay(0, 60), 5_000, tuple(arm / 10 for arm in range(9, 0, -1)))],
+    ids=str,
+)
+def test_bands_hold_the_truth(spread, slots, means):
     """Bands of 90 % in eight histories: at most one of those that can tell is wrong; `make bench-lag` counts better."""
-    estimates = [each for each in (told(spread, replication) for replication in range(8)) if each.known]
-    assert len(estimates) >= 3
+    estimates = [each for each in (told(spread, replication, slots, means) for replication in range(8)) if each.known]
+    assert len(estimates) >= 6
     assert sum(each.low <= spread.mean_lag <= each.high for each in estimates) >= len(estimates) - 1
     over = np.flatnonzero(np.cumsum(spread.shares) >= 0.9 - 1e-9)[0]
     assert np.median([each.lingers.value for each in estimates]) == pytest.approx(over, rel=0.25)
