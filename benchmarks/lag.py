@@ -5,9 +5,9 @@ weekly pattern, autocorrelated noise, drift and effects in flight. Where an esti
 the true mean lag in at least 85 % of the histories, less twice the binomial error; in worlds without any effect it may say so
 in one history of twenty. In the paper's bandits it must know in three quarters of the histories.
 
-The constants of the estimate were tuned on worlds like those with a star, with seeds from 1,000 on. Two were then changed after
-a look at this table with its default seed: what is likely beforehand (for lags 80 .. 120, the linear rise and immediate rewards)
-and the caution about noise (for histories of `tests/test_lag.py`). Those rows are no longer a judgement; another ``--seed`` is one.
+The constants of the estimate were tuned on worlds like those with a star, with seeds from 1,000 on. Two were then changed
+after a look at this table with its default seed: what is likely beforehand (because of lags 80 .. 120, the linear rise and
+immediate rewards), and the caution about noise (because of histories of `tests/test_lag.py`). So judge with another ``--seed``.
 """
 
 import os
