@@ -1,4 +1,4 @@
-"""How long effects linger: against scipy, a literal design, worlds without noise, and the truth of simulated ones."""
+"""How long effects linger: the parts against scipy and literal versions, the whole against worlds whose lag is known."""
 
 import json
 import math
@@ -6,13 +6,18 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.optimize import nnls
+from scipy.linalg import null_space, toeplitz
+from scipy.signal import lfilter
+from scipy.stats import multivariate_normal
 
 import aftereffect as ae
 from aftereffect.cli.main import main
-from aftereffect.lag.design import bins, shares_played
-from aftereffect.lag.fit import nonnegative
+from aftereffect.lag.design import fill_gaps, lag_edges, shares_played
+from aftereffect.lag.evidence import RELATIVE, Evidence
+from aftereffect.lag.noise import DRIFT, fit_noise, slow_and_recurring
+from aftereffect.lag.sampler import sample
 from aftereffect.lag.seen import Seen, seen
+from aftereffect.lag.shapes import shares_of
 from aftereffect.simulation.trace import traced
 
 MEANS = (0.9, 0.6, 0.3)
@@ -32,32 +37,105 @@ def told(spread, replication=0, slots=3_000, means=MEANS):
     return ae.estimate_lag(traced(ae.ArsUcb(), ae.StochasticBandit(means, spread), slots, 11, replication))
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_nonnegative_least_squares_agree_with_scipy(seed):
-    rng = np.random.default_rng(seed)
-    rows, target = rng.normal(size=(40, 8)), rng.normal(size=40)
-    wanted, _ = nnls(rows, target)
-    guess = rng.random(8) < 0.5
-    found, positive = nonnegative(rows.T @ rows, rows.T @ target, guess)
-    np.testing.assert_allclose(found, wanted, atol=1e-9)
-    np.testing.assert_array_equal(positive, found > 0)
+def test_whitening_is_the_inverse_of_the_covariance():
+    """Whitened rows have the inner products of the inverse covariance, here of an autoregression of order 2 with a floor."""
+    noise = fit_noise(lfilter([1], [1, -0.6, -0.2], np.random.default_rng(1).normal(size=400)), 4, 0.0)
+    order = len(noise.coefficients) - 1
+    covariances = [noise.variances[0]]
+    for lag in range(1, 30):
+        weights = noise.coefficients[min(lag, order)]
+        partial = noise.coefficients[lag][-1] * noise.variances[lag - 1] if lag <= order else 0.0
+        older = noise.coefficients[min(lag - 1, order)] if lag <= order else weights
+        covariances.append(partial + sum(weight * covariances[lag - 1 - back] for back, weight in enumerate(older)))
+    rows = np.random.default_rng(2).normal(size=(30, 5))
+    white = noise.whiten(rows)
+    wanted = rows.T @ np.linalg.solve(toeplitz(covariances), rows)
+    np.testing.assert_allclose(white.T @ white / noise.variance, wanted, rtol=1e-8)
+    assert noise.log_determinant(30) == pytest.approx(np.linalg.slogdet(toeplitz(covariances))[1])
+
+
+def test_a_daily_pattern_is_found_and_white_noise_has_none():
+    rng, slots = np.random.default_rng(3), np.arange(1_000)
+    noise = rng.normal(size=1_000)
+    daily = np.cos(2 * np.pi * slots / 24) + np.cos(2 * np.pi * slots / 12)
+    assert slow_and_recurring(noise).shape[1] == DRIFT + 1
+    columns = slow_and_recurring(noise + daily)
+    assert columns.shape[1] == DRIFT + 1 + 4
+    np.testing.assert_allclose(columns @ (columns.T @ daily), daily, atol=1e-9)
+
+
+def test_the_evidence_is_that_of_a_normal_distribution():
+    """Against the density of totals whose covariance is that of noise and of what arms bring, level and drift projected out."""
+    rng = np.random.default_rng(4)
+    history = Seen(rng.integers(0, 2, 50), rng.normal(size=50))
+    edges = lag_edges(6, 20)
+    played, columns = shares_played(history, edges), slow_and_recurring(np.zeros(50))
+    noise = fit_noise(history.total, 0, 0.0)
+    shares = np.array([0.2, 0.3, 0.5, 0, 0, 0, 0])
+    model = Evidence(played, history.total, columns, noise, 1.0, np.arange(50))
+    free = null_space(columns.T)
+    each = []
+    for relative in RELATIVE:
+        design = np.einsum("tbk,b->tk", played, shares) * math.sqrt(noise.variance) * relative
+        covariance = noise.variance * np.eye(50) + design @ design.T
+        each.append(multivariate_normal(np.zeros(free.shape[1]), free.T @ covariance @ free).logpdf(free.T @ history.total))
+    without = multivariate_normal(np.zeros(free.shape[1]), noise.variance * np.eye(free.shape[1])).logpdf(
+        free.T @ history.total
+    )
+    assert model.log_ratio(shares[None])[0] == pytest.approx(np.log(np.mean(np.exp(np.array(each) - without))), rel=1e-6)
+
+
+def test_draws_are_those_of_a_known_posterior():
+    """A normal prior and likelihood: the posterior and the evidence are known."""
+    rng = np.random.default_rng(5)
+
+    def prior(rows):
+        return -0.5 * np.square(rows).sum(axis=1)
+
+    def likelihood(rows):
+        return -0.5 * np.square((rows - 2.0) / 0.2).sum(axis=1)
+
+    draws = sample(lambda count: rng.normal(size=(count, 2)), prior, likelihood, rng)
+    variance = 1 / (1 + 25)
+    np.testing.assert_allclose(draws.rows.mean(axis=0), 2 * 25 * variance, atol=0.05)
+    np.testing.assert_allclose(draws.rows.var(axis=0), variance, rtol=0.35)
+    wanted = 2 * (math.log(0.2) - 0.5 * math.log(1.04) - 0.5 * 4 / 1.04)
+    assert draws.log_evidence == pytest.approx(wanted, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("log_a", "log_b", "spread"), [(0, 0, ae.Interval(0, 20)), (0, math.log(2), ae.Shape(np.arange(39, 0, -2) / 400))]
+)
+def test_shapes_are_the_delays_they_should_be(log_a, log_b, spread):
+    edges = np.arange(31)
+    mean = 20 / (1 + math.exp(log_b))
+    shape = np.array([[-0.5, math.log(mean), log_a, log_b, 0.0, 0.0, 0.0, 0.0, -9.0]])
+    wanted = np.zeros(30)
+    wanted[: len(spread.shares)] = spread.shares
+    np.testing.assert_allclose(shares_of(shape, edges)[0], wanted, atol=0.006)
 
 
 def test_the_design_is_what_it_says():
+    """Arms, then slots without an arm, then what was before the first slot."""
     rng = np.random.default_rng(1)
-    history = Seen(rng.integers(0, 3, 60), np.zeros(60))
-    edges = bins(16, 5)
-    rows = shares_played(history, edges).reshape(60, len(edges) - 1, 3)
+    history = Seen(rng.integers(-1, 3, 60), np.zeros(60))
+    edges = lag_edges(16, 5)
+    rows = shares_played(history, edges)
+    assert edges[0] == 0
+    assert edges[-1] == 17
+    assert rows.shape == (60, len(edges) - 1, 5)
     for t in (0, 1, 7, 59):
         for b, (first, end) in enumerate(pairwise(edges)):
-            for arm in range(3):
-                played = [history.arm[t - lag] == arm for lag in range(first, end) if t >= lag]
-                assert rows[t, b, arm] == pytest.approx(sum(played) / (end - first))
+            arms = [history.arm[t - lag] if t >= lag else 4 for lag in range(first, end)]
+            for column, arm in enumerate((0, 1, 2, -1, 4)):
+                assert rows[t, b, column] == pytest.approx(arms.count(arm) / (end - first))
 
 
-def test_slots_without_totals_have_no_row():
-    history = Seen(np.array([0, 1, 0, 1]), np.array([1.0, np.nan, 2.0, np.nan]))
-    assert shares_played(history, np.array([0, 1, 2])).tolist() == [[1, 0, 0, 0], [1, 0, 0, 1]]
+def test_gaps_are_interpolated_in_rows_as_in_totals():
+    known = np.array([1, 2, 5])
+    assert fill_gaps(np.array([9.0, 1, 2, 9, 9, 8, 9]), known).tolist() == [1, 1, 2, 4, 6, 8, 8]
+    rows = np.arange(14.0).reshape(7, 2)
+    assert fill_gaps(rows, known)[3].tolist() == [6, 7]
 
 
 @pytest.mark.parametrize(
@@ -67,16 +145,21 @@ def test_without_noise_the_lag_is_found(spread):
     arms = blocks(2_000, 3, np.random.default_rng(2))
     estimate = ae.estimate_lag((arms, landing(arms, MEANS, spread.shares)))
     assert estimate.known
-    assert estimate.mean == pytest.approx(spread.mean_lag, rel=0.03, abs=0.05)
+    rough = len(spread.shares) > 32  # two single lags far apart: bins of far lags are wide
+    assert estimate.mean == pytest.approx(spread.mean_lag, rel=0.15 if rough else 0.05, abs=0.2)
     assert estimate.low <= estimate.mean <= estimate.high
 
 
-@pytest.mark.parametrize("spread", [ae.Interval(5, 16), ae.UniformDelay(0, 60)], ids=str)
-def test_bands_hold_the_truth(spread):
-    """Bands of 90 % in eight histories: five right or more but for five cases in a thousand; `make bench-lag` counts better."""
-    estimates = [told(spread, replication) for replication in range(8)]
-    assert sum(each.low <= spread.mean_lag <= each.high for each in estimates) >= 5
-    assert all(each.known for each in estimates)
+@pytest.mark.parametrize(
+    ("spread", "slots", "means"),
+    [(ae.Interval(5, 16), 3_000, MEANS), (ae.UniformDelay(0, 60), 5_000, tuple(arm / 10 for arm in range(9, 0, -1)))],
+    ids=str,
+)
+def test_bands_hold_the_truth(spread, slots, means):
+    """Bands of 90 % in eight histories: at most one of those that can tell is wrong; `make bench-lag` counts better."""
+    estimates = [each for each in (told(spread, replication, slots, means) for replication in range(8)) if each.known]
+    assert len(estimates) >= 6
+    assert sum(each.low <= spread.mean_lag <= each.high for each in estimates) >= len(estimates) - 1
     over = np.flatnonzero(np.cumsum(spread.shares) >= 0.9 - 1e-9)[0]
     assert np.median([each.lingers.value for each in estimates]) == pytest.approx(over, rel=0.25)
 
@@ -116,13 +199,60 @@ def test_a_higher_level_is_a_wider_band_and_a_seed_the_same_one():
     assert ae.estimate_lag(trace, level=0.5) == half
 
 
+def shop(seed, *, slots=1_000, arms=4, best=2.0, rough=0.3, ar=0.0, daily=0.0, delay=None):
+    """A business with a level of 10 that no arm makes, and with effects of arms that were in flight before."""
+    rng = np.random.default_rng(seed)
+    shares = np.diff(1 - 0.9 ** np.arange(100)) if delay is None else delay
+    played = blocks(slots, arms, rng)
+    means = rng.permutation(np.linspace(0, best, arms))
+    noise = lfilter([math.sqrt(1 - ar**2)], [1, -ar], rng.normal(0, rough, slots + 200))[200:]
+    made = np.convolve(np.concatenate([np.full(len(shares), best / 2), means[played]]), shares)[len(shares) :][:slots]
+    return played, 10 + daily * np.sin(2 * np.pi * np.arange(slots) / 24) + made + noise
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"ar": 0.7}, {"daily": 4.0}, {"arms": 2, "best": 1.0}, {"arms": 20, "slots": 1_500}], ids=str
+)
+def test_a_level_that_no_arm_makes_does_not_mislead(options):
+    """Geometric shares, mean lag 9: of six histories each, most can tell, and nearly all of these bands are right."""
+    estimates = [ae.estimate_lag(shop(seed, **options)) for seed in range(6)]
+    told = [each for each in estimates if each.known]
+    assert len(told) >= 4
+    assert sum(each.low <= 9 <= each.high for each in told) >= len(told) - 1
+
+
+@pytest.mark.parametrize("options", [{}, {"ar": 0.9}, {"daily": 4.0, "ar": 0.7}, {"arms": 40, "slots": 200}], ids=str)
+def test_arms_that_do_not_matter_tell_nothing(options):
+    assert not any(ae.estimate_lag(shop(seed, best=0.0, **options)).known for seed in range(6))
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e-300, -1e307])
+def test_totals_of_any_size(scale):
+    played, totals = shop(1)
+    usual = ae.estimate_lag((played, totals))
+    assert ae.estimate_lag((played, totals * scale)).mean == pytest.approx(usual.mean, rel=1e-3)
+
+
+@pytest.mark.parametrize("none", [-1, None])
+def test_slots_without_an_arm(none):
+    """The arm that brings nothing, named or not: the same totals tell the same lag."""
+    rng = np.random.default_rng(6)
+    played = blocks(2_000, 3, rng)
+    totals = 5 + landing(played, (1.0, 0.5, 0.0), ae.Interval(5, 16).shares) + rng.normal(0, 0.05, 2_000)
+    estimate = ae.estimate_lag(([none if arm == 2 else arm for arm in played.tolist()], totals))
+    assert estimate.known
+    assert estimate.mean == pytest.approx(10, abs=0.5)
+    assert seen((["A", none, "B"], [1, 2, 3])).arm.tolist() == [0, -1, 1]
+
+
 @pytest.mark.parametrize(
     ("history", "reason"),
     [
         (([], []), "0 slots with totals are too few"),
         ((["A"] * 300, [None] * 300), "0 slots with totals are too few"),
         ((["A", "B"] * 100, [0.0] * 200), "all totals are the same"),
-        ((["A", "B"] * 100, np.random.default_rng(3).random(200)), "the mean lag may be anything from"),
+        ((["A"] * 200, np.random.default_rng(3).random(200)), "only one arm was played"),
+        ((["A", "B"] * 100, np.random.default_rng(3).random(200)), "totals do not depend on the arms played"),
         ((list(range(41)) * 3, range(123)), "41 arms are too many, at most 40"),
     ],
 )
@@ -137,7 +267,7 @@ def test_cannot_tell(history, reason):
 def test_long_histories_are_read_from_their_beginning():
     rng = np.random.default_rng(4)
     assert ae.estimate_lag((blocks(12_000, 2, rng), rng.random(12_000))).slots == 10_000
-    assert ae.estimate_lag((rng.integers(0, 30, 4_000), rng.random(4_000))).slots == 10**6 // (12 * 30)
+    assert ae.estimate_lag((rng.integers(0, 30, 4_000), rng.random(4_000))).slots == 5 * 10**6 // (60 * 30)
 
 
 @pytest.mark.parametrize(

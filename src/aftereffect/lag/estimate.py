@@ -1,9 +1,7 @@
 """The mean lag and how long effects linger, with bands; or that a history cannot tell.
 
-Nobody knows how far effects reach, so models of many reaches are fitted, and each counts by how well it explains the totals,
-less the further it reaches: with noise that is measured by sums over long blocks, as neighbouring slots can be alike. A
-band holds what is uncertain within a model (blocks of what it leaves unexplained are shuffled and fitted again) and between
-them.
+Thousands of ways to spread a reward over lags are compared by how likely they make the totals, whatever the arms bring and
+whatever level, drift, recurring pattern and noise no arm explains. A band holds what is likely.
 """
 
 import math
@@ -14,33 +12,32 @@ import numpy as np
 
 from aftereffect.checks import real, shown, whole
 from aftereffect.errors import ParameterError
-from aftereffect.kernels import Matrix, Slots, Vector
-from aftereffect.lag.design import bins, shares_played
-from aftereffect.lag.fit import Fit, Model
+from aftereffect.kernels import Matrix, Vector
 from aftereffect.lag.picture import plot_landing
+from aftereffect.lag.posterior import MAX_BINS, Posterior, find_posterior
 from aftereffect.lag.seen import History, Seen, seen
 
 if TYPE_CHECKING:
     import matplotlib.axes
 
 #: A history is read up to here, or less with many arms; what matters happens while a policy still explores.
-MOST_SLOTS, MOST_CELLS, MOST_ARMS = 10_000, 1_000_000, 40
-LEAST_SLOTS = 100
-MOST_BINS = 12
-#: Reaches that are tried grow by this, up to a fifth of the history.
-REACHES = 1.2
-#: Models that count less than this against the best are left out.
-NEGLIGIBLE = 0.03
-#: How strongly a longer reach speaks against a model, as a power of it.
-PARSIMONY = 2.5
-SHUFFLES = 40
+MOST_SLOTS, MOST_CELLS, MAX_ARMS = 10_000, 5_000_000, 40
+MIN_SLOTS = 100
 #: When effects are said to be over.
 LANDED = 0.9
-#: Normal quantiles of the levels on offer.
-LEVELS = {0.5: 0.674, 0.8: 1.282, 0.9: 1.645, 0.95: 1.96, 0.99: 2.576}
-#: What a standard error is of what was found: part of the noise within models is counted again between them, but where that
-#: of neighbouring slots is alike, too few blocks are left to measure it by. See ``benchmarks/lag.py``.
-FAITHFUL, ECHOING = 0.95, 0.15
+#: For each level half of the quantile of a squared normal number: how far behind the best a likelihood may be.
+LEVELS = {0.5: 0.23, 0.8: 0.82, 0.9: 1.35, 0.95: 1.92, 0.99: 3.32}
+#: Bands are wider than the draws alone say, since what is likely beforehand should not decide them: how much of the tails is
+#: left out, and how many times further behind the best a draw may be that is left in. See ``benchmarks/lag.py``.
+TAILS, BEHIND = 0.5, 1.5
+#: The least logarithm of how much more likely totals are than if no arm mattered, or if all arms were alike.
+MIN_EVIDENCE = 5.0
+#: How wide half of a band may be: this part of the mean lag, or so many slots.
+MAX_HALF_BAND, ALWAYS_NARROW = 0.75, 2.0
+#: How many times longer than the mean lag a history must be.
+MIN_LENGTH = 10
+#: The curve of what has landed ends where this has.
+SHOWN = 0.999
 
 
 class Quantity(NamedTuple):
@@ -110,17 +107,19 @@ class LagEstimate:
 def estimate_lag(history: History, *, level: float = 0.9, seed: int = 0) -> LagEstimate:
     """How long effects linger, from which arm was played in each slot and the total seen in it; nothing else is known.
 
-    It is assumed that all arms have the same spread, that nothing was in flight before the first slot, and that arms and
-    spread stay as they are.
+    Totals may hold a level that no arm makes, one that drifts slowly or recurs with the calendar, and noise that neighbouring
+    slots share; and anything may be in flight when the history begins. It is assumed that all arms have the same spread, that
+    arms and spread stay as they are, and that before the first slot pulls brought the same all the time.
 
     Parameters
     ----------
     history
-        A `Trace`, the lines of a live experiment's history, or a pair of arms and totals (None where there is no total).
+        A `Trace`, the lines of a live experiment's history, or a pair of arms and totals (None where there is no total). An arm
+        of None or -1 says that no arm was played.
     level
         How often the bands should be right: 0.5, 0.8, 0.9, 0.95 or 0.99.
     seed
-        Bands come from shuffling; the same seed gives the same bands.
+        Bands come from random draws; the same seed gives the same bands.
 
     Examples
     --------
@@ -129,36 +128,61 @@ def estimate_lag(history: History, *, level: float = 0.9, seed: int = 0) -> LagE
     """
     if real("level", level) not in LEVELS:
         raise ParameterError(f"level must be one of {', '.join(map(str, LEVELS))}, got {shown(level)}")
+    rng = np.random.default_rng(whole("seed", seed, at_least=0))
     record = _read(seen(history))
     known = int(np.isfinite(record.total).sum())
-    if known < LEAST_SLOTS:
-        return _unknown(f"{known:,} slots with totals are too few, at least {LEAST_SLOTS} are needed", level, known)
-    if record.arms > MOST_ARMS:
-        return _unknown(f"{record.arms} arms are too many, at most {MOST_ARMS} can be told apart", level, known)
+    if known < MIN_SLOTS:
+        return _unknown(f"{known:,} slots with totals are too few, at least {MIN_SLOTS} are needed", level, known)
+    if record.arms < 2:
+        return _unknown("only one arm was played, so there is nothing to compare", level, known)
+    if record.arms > MAX_ARMS:
+        return _unknown(f"{record.arms} arms are too many, at most {MAX_ARMS} can be told apart", level, known)
     if float(np.nanmax(record.total)) == float(np.nanmin(record.total)):
         return _unknown("all totals are the same", level, known)
-    rng = np.random.default_rng(whole("seed", seed, at_least=0))
-    found = _averaged(record, rng)
-    error = LEVELS[level] * (FAITHFUL + ECHOING * found.echo) * found.error
-    mean, over, landed = found.value[0], found.value[1], found.value[2:]
-    about, around, beside = error[0], error[1], error[2:]
-    low, high = _interval(mean, about)
-    vague = about > max(0.5 * mean, 2.0)
-    reason = f"the mean lag may be anything from {low:.0f} to {high:.0f} slots" if vague else ""
+    return _told(find_posterior(record, rng), level, known)
+
+
+def _told(found: Posterior, level: float, slots: int) -> LagEstimate:
+    """What the draws say, and whether that is enough."""
+    low, mean, high = (float(each) for each in _band(found.mean_lags, found, level))
+    over_low, over, over_high = (float(each) for each in _band(found.over(LANDED), found, level))
+    lags = np.arange(math.ceil(float(np.quantile(found.over(SHOWN), 0.5 + level / 2))) + 1)
+    landed_low, landed, landed_high = _band(found.landed(lags), found, level)
+    reason = _doubt(found, slots)
     return LagEstimate(
-        not vague,
+        not reason,
         reason,
-        float(mean),
+        mean,
         low,
         high,
-        Quantity(float(over), *_interval(over, around)),
+        Quantity(over, over_low, over_high),
         level,
-        known,
-        tuple(range(len(landed))),
+        slots,
+        tuple(lags.tolist()),
         tuple(landed.tolist()),
-        tuple(np.maximum(landed - beside, 0.0).tolist()),
-        tuple(np.minimum(landed + beside, 1.0).tolist()),
+        tuple(landed_low.tolist()),
+        tuple(landed_high.tolist()),
     )
+
+
+def _band(values: Vector | Matrix, found: Posterior, level: float) -> tuple[Vector, Vector, Vector]:
+    """The lower end, the middle and the upper end of values, one or a row for each draw."""
+    tail = TAILS * (1 - level) / 2
+    low, middle, high = np.quantile(values, (tail, 0.5, 1 - tail), axis=0)
+    best = values[found.behind <= BEHIND * LEVELS[level]]
+    return np.minimum(low, best.min(axis=0, initial=np.inf)), middle, np.maximum(high, best.max(axis=0, initial=0.0))
+
+
+def _doubt(found: Posterior, slots: int) -> str:
+    """Why the history cannot tell, or nothing: whatever level of bands was asked for."""
+    low, mean, high = (float(each) for each in np.quantile(found.mean_lags, (0.05, 0.5, 0.95)))
+    if min(found.evidence, found.contrast) < MIN_EVIDENCE:
+        return "totals do not depend on the arms played, as far as can be told from noise"
+    if (high - low) / 2 > max(MAX_HALF_BAND * mean, ALWAYS_NARROW):
+        return f"the mean lag may be anything from {low:.0f} to {high:.0f} slots"
+    if high * MIN_LENGTH > slots:
+        return f"the mean lag may be {high:.0f} slots, and {slots:,} slots are too few for that"
+    return ""
 
 
 def _plain(value: Any) -> Any:
@@ -171,86 +195,10 @@ def _plain(value: Any) -> Any:
 
 def _read(history: Seen) -> Seen:
     """The beginning of it, as much as can be worked with."""
-    most = max(min(MOST_SLOTS, MOST_CELLS // (MOST_BINS * max(history.arms, 1))), LEAST_SLOTS)
+    most = max(min(MOST_SLOTS, MOST_CELLS // (MAX_BINS * max(history.arms, 1))), MIN_SLOTS)
     return Seen(history.arm[:most], history.total[:most])
 
 
 def _unknown(reason: str, level: float, slots: int) -> LagEstimate:
     nothing = Quantity(math.nan, 0.0, math.inf)
     return LagEstimate(False, reason, math.nan, 0.0, math.inf, nothing, level, slots, (), (), (), ())
-
-
-def _interval(value: float, about: float) -> tuple[float, float]:
-    return float(max(value - about, 0.0)), float(value + about)
-
-
-def _reaches(slots: int) -> list[int]:
-    """The reaches that are tried."""
-    reaches = [0, 1, 2, 3, 4]
-    while reaches[-1] < slots // 5:
-        reaches.append(math.ceil(REACHES * reaches[-1]))
-    return reaches
-
-
-class _Averaged(NamedTuple):
-    """The mean lag, when effects are over, and what has landed by each lag: over all models; and how alike noise is."""
-
-    value: Vector
-    error: Vector
-    echo: float
-
-
-def _averaged(history: Seen, rng: np.random.Generator) -> _Averaged:
-    """Fit all models, and those that count again and again."""
-    totals = history.total[np.isfinite(history.total)]
-    edges, counts, noise, block = _models(history, totals)
-    lags = np.arange(math.ceil(1.2 * max(each[-1] for each in edges)) + 1)
-    starts = rng.integers(0, len(totals), (SHUFFLES, -(-len(totals) // block)))
-    orders = [((start[:, None] + np.arange(block)) % len(totals)).ravel()[: len(totals)] for start in starts]
-    values, within = [], []
-    for each in edges:
-        fit, rows, unexplained = _fit(history, totals, each)
-        explained = totals - unexplained
-        again = [fit.model.fitted(rows.T @ (explained + unexplained[order]), fit.shares) for order in orders]
-        values.append(_told(fit, lags))
-        within.append(np.var([_told(shuffled, lags) for shuffled in again], axis=0))
-    value = counts @ np.array(values)
-    error = np.sqrt(counts @ (np.array(within) + (np.array(values) - value) ** 2))
-    return _Averaged(value, error, _echo(noise))
-
-
-def _models(history: Seen, totals: Vector) -> tuple[list[Slots], Vector, Vector, int]:
-    """The bins of models that count, how much each does, what the best leaves unexplained, and how long its blocks are."""
-    edges = [bins(reach, MOST_BINS) for reach in _reaches(len(history.arm))]
-    left = np.array([float(np.square(_fit(history, totals, each)[2]).sum()) for each in edges])
-    best = edges[int(left.argmin())]
-    noise = _fit(history, totals, best)[2]
-    block = int(min(max(20, 2 * best[-1]), len(totals) // 10))
-    logs = -(left - left.min()) / (2 * _per_slot(noise, block)) - PARSIMONY * np.log([each[-1] for each in edges])
-    counts = np.exp(logs - logs.max())
-    kept = np.flatnonzero(counts >= NEGLIGIBLE)
-    return [edges[at] for at in kept], counts[kept] / counts[kept].sum(), noise, block
-
-
-def _told(fit: Fit, lags: Slots) -> Vector:
-    return np.concatenate([[fit.mean_lag, fit.over(LANDED)], fit.landed(lags)])
-
-
-def _fit(history: Seen, totals: Vector, edges: Slots) -> tuple[Fit, Matrix, Vector]:
-    """The fit with these bins, its rows, and what it leaves unexplained."""
-    rows = shares_played(history, edges)
-    fit = Model(rows, edges, history.arms).fitted(rows.T @ totals)
-    return fit, rows, totals - rows @ fit.weights
-
-
-def _per_slot(unexplained: Vector, block: int) -> float:
-    """The variance of sums over blocks, per slot, and at least that of single slots."""
-    slots = len(unexplained) // block * block
-    blocks = unexplained[:slots].reshape(-1, block).sum(axis=1)
-    return max(float(np.square(blocks).sum()) / slots, float(np.square(unexplained).mean()), 1e-300)
-
-
-def _echo(unexplained: Vector) -> float:
-    """The correlation of neighbours, from 0 on."""
-    squares = float(unexplained @ unexplained)
-    return max(float(unexplained[1:] @ unexplained[:-1]) / squares, 0.0) if squares > 0 else 0.0

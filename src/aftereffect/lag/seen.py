@@ -35,12 +35,15 @@ class SlotLine(Protocol):
         """The total."""
 
 
+#: The number of the arm in slots in which none was played.
+NO_ARM = -1
+
 #: A record, lines, or arms and totals.
 History: TypeAlias = Recorded | Iterable[SlotLine] | tuple[Iterable[object], Iterable[float | None]]
 
 
 class Seen(NamedTuple):
-    """Arms as numbers from 0 on, and totals, not a number where there is none."""
+    """Arms as numbers from 0 on, `NO_ARM` where none was played; and totals, not a number where there is none."""
 
     arm: Slots
     total: Vector
@@ -48,14 +51,14 @@ class Seen(NamedTuple):
     @property
     def arms(self) -> int:
         """How many different arms were played."""
-        return int(self.arm.max()) + 1 if len(self.arm) else 0
+        return int(self.arm.max(initial=NO_ARM)) + 1
 
 
 def seen(history: History) -> Seen:
     """A history of any kind."""
     names, totals = _columns(history)
-    numbers: dict[object, int] = {}
-    arm: Slots = np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int64)
+    numbers: dict[object, int] = {None: NO_ARM, NO_ARM: NO_ARM}
+    arm: Slots = np.array([numbers.setdefault(name, len(numbers) - 2) for name in names], dtype=np.int64)
     try:
         total = np.array([np.nan if value is None else float(value) for value in totals])
     except (TypeError, ValueError):
