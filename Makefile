@@ -21,8 +21,9 @@ help:
 paper: .venv/installed-paper
 	$(BIN)/aftereffect paper --out paper
 
+# Workers take all cores already: threads within matrix products would only be in each other's way.
 test: lint system
-	$(BIN)/pytest --numprocesses auto --dist loadfile
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check

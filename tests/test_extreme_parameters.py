@@ -56,7 +56,9 @@ def test_every_policy_starts_at_once_or_is_refused():
         for number, (text, arms, horizon) in enumerate((text, *setting) for text in POLICIES for setting in SETTINGS)
     ]
     found = run(todo, workers=2, limit=LIMIT)
-    assert [f"{each.case}: {each.outcome}" for each in found if each.outcome != "accepted"] == []
+    # Live, one that plays one arm for the whole horizon is refused.
+    assert [f"{each.case}: {each.outcome}" for each in found if each.outcome not in ("accepted", "refused")] == []
+    assert sum(each.outcome == "accepted" for each in found) > len(found) / 2
     assert sorted(each.case.number for each in found) == list(range(len(todo)))
 
 

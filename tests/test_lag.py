@@ -177,7 +177,7 @@ def test_the_curve_is_the_share_landed_by_each_lag():
 def test_histories_of_all_kinds_say_the_same():
     trace = traced(ae.ArsUcb(), ae.StochasticBandit(MEANS, ae.Interval(2, 6)), 600, 1, 0)
     names = np.array(["A", "B", "C"])[trace.arm]
-    lines = [type("Line", (), {"arm": name, "value": value}) for name, value in zip(names, trace.observed, strict=True)]
+    lines = [type("Line", (), {"played": name, "value": value}) for name, value in zip(names, trace.observed, strict=True)]
     pair = (trace.arm.tolist(), trace.observed.tolist())
     estimates = [ae.estimate_lag(history) for history in (trace, pair, (names, trace.observed), lines)]
     assert len({str(each) for each in estimates}) == 1

@@ -96,7 +96,7 @@ def test_a_policy_that_plays_one_arm_to_the_end_is_refused_before_anything_is_re
     with pytest.raises(ae.ParameterError, match=message):
         created(policy="settle-ucb", horizon=42, storage=storage)
     with pytest.raises(ae.ParameterError, match="plays one arm for all 100 slots"):
-        created(policy="generalized-odaaf(d=1e30)", horizon=100, storage=storage)
+        created(policy="generalized-odaaf(d=9e15)", horizon=100, storage=storage)
     assert storage.names() == []
 
 

@@ -25,17 +25,17 @@ MOST_SLOTS, MOST_CELLS, MAX_ARMS = 10_000, 5_000_000, 40
 MIN_SLOTS = 100
 #: When effects are said to be over.
 LANDED = 0.9
-#: For each level half of the quantile of a squared normal number: how far behind the best a likelihood may be.
-LEVELS = {0.5: 0.23, 0.8: 0.82, 0.9: 1.35, 0.95: 1.92, 0.99: 3.32}
-#: Bands are wider than the draws alone say, since what is likely beforehand should not decide them: how much of the tails is
-#: left out, and how many times further behind the best a draw may be that is left in. See ``benchmarks/lag.py``.
-TAILS, BEHIND = 0.5, 1.5
+DEFAULT_LEVEL = 0.9
+LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
+#: Bands are wider than the draws alone say: they leave out less of the tails, and within a bin of lags nothing is told apart.
+#: The part of the tails that is left out, and the part of a bin that is added at both ends. See ``benchmarks/lag.py``.
+TAILS, WITHIN_BIN = 0.15, 0.25
 #: The least logarithm of how much more likely totals are than if no arm mattered, or if all arms were alike.
 MIN_EVIDENCE = 5.0
 #: How wide half of a band may be: this part of the mean lag, or so many slots.
-MAX_HALF_BAND, ALWAYS_NARROW = 0.75, 2.0
+MAX_HALF_BAND, ALWAYS_NARROW = 1.0, 2.0
 #: How many times longer than the mean lag a history must be.
-MIN_LENGTH = 10
+MIN_LENGTH = 20
 #: The curve of what has landed ends where this has.
 SHOWN = 0.999
 
@@ -104,7 +104,7 @@ class LagEstimate:
         return plot_landing(self, ax)
 
 
-def estimate_lag(history: History, *, level: float = 0.9, seed: int = 0) -> LagEstimate:
+def estimate_lag(history: History, *, level: float = DEFAULT_LEVEL, seed: int = 0) -> LagEstimate:
     """How long effects linger, from which arm was played in each slot and the total seen in it; nothing else is known.
 
     Totals may hold a level that no arm makes, one that drifts slowly or recurs with the calendar, and noise that neighbouring
@@ -144,10 +144,10 @@ def estimate_lag(history: History, *, level: float = 0.9, seed: int = 0) -> LagE
 
 def _told(found: Posterior, level: float, slots: int) -> LagEstimate:
     """What the draws say, and whether that is enough."""
-    low, mean, high = (float(each) for each in _band(found.mean_lags, found, level))
-    over_low, over, over_high = (float(each) for each in _band(found.over(LANDED), found, level))
+    low, mean, high = _lag_band(found.mean_lags, found, level)
+    over_low, over, over_high = _lag_band(found.over(LANDED), found, level)
     lags = np.arange(math.ceil(float(np.quantile(found.over(SHOWN), 0.5 + level / 2))) + 1)
-    landed_low, landed, landed_high = _band(found.landed(lags), found, level)
+    landed_low, landed, landed_high = _band(found.landed(lags), level)
     reason = _doubt(found, slots)
     return LagEstimate(
         not reason,
@@ -165,17 +165,23 @@ def _told(found: Posterior, level: float, slots: int) -> LagEstimate:
     )
 
 
-def _band(values: Vector | Matrix, found: Posterior, level: float) -> tuple[Vector, Vector, Vector]:
+def _band(values: Vector | Matrix, level: float) -> tuple[Vector, Vector, Vector]:
     """The lower end, the middle and the upper end of values, one or a row for each draw."""
     tail = TAILS * (1 - level) / 2
     low, middle, high = np.quantile(values, (tail, 0.5, 1 - tail), axis=0)
-    best = values[found.behind <= BEHIND * LEVELS[level]]
-    return np.minimum(low, best.min(axis=0, initial=np.inf)), middle, np.maximum(high, best.max(axis=0, initial=0.0))
+    return low, middle, high
+
+
+def _lag_band(lags: Vector, found: Posterior, level: float) -> tuple[float, float, float]:
+    """The same of lags, which are told apart by bins."""
+    low, middle, high = (float(each) for each in _band(lags, level))
+    blur = WITHIN_BIN * (found.bin_width(middle) - 1)
+    return max(low - blur, 0.0), middle, high + blur
 
 
 def _doubt(found: Posterior, slots: int) -> str:
     """Why the history cannot tell, or nothing: whatever level of bands was asked for."""
-    low, mean, high = (float(each) for each in np.quantile(found.mean_lags, (0.05, 0.5, 0.95)))
+    low, mean, high = _lag_band(found.mean_lags, found, DEFAULT_LEVEL)
     if min(found.evidence, found.contrast) < MIN_EVIDENCE:
         return "totals do not depend on the arms played, as far as can be told from noise"
     if (high - low) / 2 > max(MAX_HALF_BAND * mean, ALWAYS_NARROW):

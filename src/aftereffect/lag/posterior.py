@@ -15,7 +15,7 @@ from aftereffect.lag.evidence import Evidence
 from aftereffect.lag.noise import DRIFT, MAX_ORDER, fit_noise, long_run, slow_and_recurring
 from aftereffect.lag.sampler import POPULATION, sample
 from aftereffect.lag.seen import Seen
-from aftereffect.lag.shapes import draw_shapes, log_prior, shares_of
+from aftereffect.lag.shapes import FLAT, draw_shapes, log_prior, shares_of
 
 #: How far shapes reach, and the largest mean lag of a piece, as parts of the history.
 REACH, MAX_MEAN = 0.4, 0.2
@@ -33,8 +33,6 @@ class Posterior:
 
     Attributes
     ----------
-    behind
-        How much less the logarithm of the likelihood of each draw is than that of the best draw with the same noise.
     evidence
         The logarithm of how much more likely totals are than if no arm mattered.
     contrast
@@ -43,9 +41,13 @@ class Posterior:
 
     edges: Slots
     shares: Matrix
-    behind: Vector
     evidence: float
     contrast: float
+
+    def bin_width(self, lag: float) -> int:
+        """How many lags share a bin with this one."""
+        at = int(np.searchsorted(self.edges, lag, side="right"))
+        return int(np.diff(self.edges)[min(max(at - 1, 0), len(self.edges) - 2)])
 
     @property
     def mean_lags(self) -> Vector:
@@ -72,7 +74,7 @@ def find_posterior(history: Seen, rng: np.random.Generator) -> Posterior:
     edges = lag_edges(int(REACH * slots), min(MAX_BINS, MAX_COLUMNS // (history.arms + 2)))
     played = fill_gaps(shares_played(history, edges), known)
     max_mean = MAX_MEAN * slots
-    pool = draw_shapes(4 * POPULATION, max_mean, rng)
+    pool = draw_shapes(4 * POPULATION, max_mean, rng, FLAT)
     shares = shares_of(pool, edges)
     models = _models(played, totals, known, shares)
     likely = np.array([model.without_arms + float(model.log_ratio(shares).max()) for model in models])
@@ -91,7 +93,6 @@ def find_posterior(history: Seen, rng: np.random.Generator) -> Posterior:
     return Posterior(
         edges,
         np.concatenate([each.shares[some] for each, some in zip(found, picked, strict=True)]),
-        np.concatenate([each.behind[some] for each, some in zip(found, picked, strict=True)]),
         min(each.evidence for each in count),
         min(each.contrast(history.arms) for each in count),
     )
@@ -103,7 +104,6 @@ class _Drawn:
 
     model: Evidence
     shares: Matrix
-    behind: Vector
     evidence: float
 
     @property
@@ -124,9 +124,7 @@ def _drawn(model: Evidence, edges: Slots, max_mean: float, rng: np.random.Genera
         lambda shapes: model.log_ratio(shares_of(shapes, edges)),
         rng,
     )
-    shares = shares_of(draws.rows, edges)
-    likelihood = model.log_ratio(shares)
-    return _Drawn(model, shares, likelihood.max() - likelihood, draws.log_evidence)
+    return _Drawn(model, shares_of(draws.rows, edges), draws.log_evidence)
 
 
 def _scaled(totals: Vector) -> Vector:

@@ -17,22 +17,25 @@ SIZE = 2 * PIECE + 1
 MIN_MEAN = 0.25
 #: Standard deviation of log a; mean and standard deviation of log b.
 SPREAD_A, MEAN_B, SPREAD_B = 0.6, 1.0, 1.3
-#: How often there are two pieces, and the least that a second one holds: less cannot be told from noise at far lags.
-TWO, MIN_SECOND = 0.3, 0.1
-#: How strongly a long lag speaks against a second piece, as a power of it.
-PARSIMONY = 1.0
+#: How often there are two pieces, and what the second one holds: less cannot be told from noise at far lags, more is the first.
+TWO, MIN_SECOND, MAX_SECOND = 0.3, 0.1, 0.5
+#: How strongly a long lag speaks against the first and the second piece, as a power of it: what lands evenly over a long time
+#: can hardly be told from a level that no arm makes.
+PARSIMONY = (0.3, 2.0)
+#: For a first look, in which every lag should occur.
+FLAT = (0.0, 0.0)
 
 
-def draw_shapes(count: int, max_mean: float, rng: np.random.Generator) -> Matrix:
+def draw_shapes(count: int, max_mean: float, rng: np.random.Generator, powers: tuple[float, float] = PARSIMONY) -> Matrix:
     """Shapes as likely as they are beforehand, a row of parameters each."""
-    first, second = (_draw_pieces(count, max_mean, power, rng) for power in (0.0, PARSIMONY))
+    first, second = (_draw_pieces(count, max_mean, power, rng) for power in powers)
     return np.concatenate([first, second, rng.logistic(size=(count, 1))], axis=1)
 
 
 def log_prior(shapes: Matrix, max_mean: float) -> Vector:
     """The logarithm of how likely shapes are beforehand, but for a constant."""
     logit = np.abs(shapes[:, -1])
-    pieces = _log_prior(shapes[:, :PIECE], max_mean, 0.0) + _log_prior(shapes[:, PIECE:-1], max_mean, PARSIMONY)
+    pieces = _log_prior(shapes[:, :PIECE], max_mean, PARSIMONY[0]) + _log_prior(shapes[:, PIECE:-1], max_mean, PARSIMONY[1])
     result: Vector = pieces - logit - 2 * np.log1p(np.exp(-logit))
     return result
 
@@ -40,7 +43,7 @@ def log_prior(shapes: Matrix, max_mean: float) -> Vector:
 def shares_of(shapes: Matrix, edges: Slots) -> Matrix:
     """The share of a reward that lands in each bin, a row per shape."""
     rank = 1 / (1 + np.exp(-shapes[:, -1:]))
-    second = np.where(rank < 1 - TWO, 0.0, MIN_SECOND + (1 - MIN_SECOND) * (rank - 1 + TWO) / TWO)
+    second = np.where(rank < 1 - TWO, 0.0, MIN_SECOND + (MAX_SECOND - MIN_SECOND) * (rank - 1 + TWO) / TWO)
     shares: Matrix = (1 - second) * _piece(shapes[:, :PIECE], edges) + second * _piece(shapes[:, PIECE:-1], edges)
     return shares
 

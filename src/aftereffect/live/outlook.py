@@ -32,10 +32,12 @@ def check_playable(settings: Settings) -> None:
 def slots_alone(policy: Policy, arms: int, horizon: int, seed: int) -> int:
     """For how many slots the first arm is played, at least, before another one is.
 
-    The policy is tried on totals that are all alike and come at once. With others it may take longer.
+    The policy is tried on totals that are all alike and come at once; with others it may take longer. One that draws its arms
+    may draw another after the first round.
     """
     kernels, params, state = policy.kernels(), policy.params(arms, horizon), policy.initial(arms)
-    rng = cast(np.random.Generator, Draws(seed))
+    draws = Draws(seed)
+    rng = cast(np.random.Generator, draws)
     played, first = 0, None
     for _ in range(_MOST_ROUNDS):
         arm, slots, window = map(int, kernels.decide(*state, params, played, rng))
@@ -44,6 +46,8 @@ def slots_alone(policy: Policy, arms: int, horizon: int, seed: int) -> int:
         if arm != first or played >= horizon:
             break
         played += slots
+        if draws.drawn:
+            break
         kernels.absorb(*state, params, arm, window, 0.5 * window)
     return min(played, horizon)
 
