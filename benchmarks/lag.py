@@ -5,8 +5,8 @@ weekly pattern, autocorrelated noise, drift and effects in flight. Where an esti
 the true mean lag in at least 85 % of the histories, less twice the binomial error; in worlds without any effect it may say so
 in one history of twenty. In the paper's bandits it must know in three quarters of the histories.
 
-The constants of the estimate were tuned with seeds below 100,000, on worlds like those with a star at first, and then after looks
-at this table. They are judged with seeds from 110,000 on, which none of them has seen.
+The constants of the estimate were tuned with seeds below 100,000, on worlds like those with a star at first, and then after
+looks at this table. They are judged with seeds from 110,000 on, which none of them has seen.
 """
 
 import os
