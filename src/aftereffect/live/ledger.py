@@ -92,11 +92,12 @@ class Ledger:
 
     def ahead(self) -> "Ledger":
         """As it will be when the next slot is decided, as far as is known now; this one stays as it is."""
+        if self.round is not None and not self.round.is_complete(self.next_slot):
+            return self
         twin = copy.copy(self)
         twin.state = State(*(array.copy() for array in self.state))
         twin.draws = Draws(self.settings.seed, self.draws.drawn)
         twin.tally = copy.deepcopy(self.tally)
-        twin.round = copy.deepcopy(self.round)
         twin.backlog = self.backlog.copy()
         if self.closed or self.ended:
             twin._close_round()
@@ -177,8 +178,12 @@ class Ledger:
         slots = max(recorded.until - recorded.slot + 1, 1)
         whole = expected.window >= expected.until - expected.slot + 1
         plan = Plan(recorded.arm, slots, slots if whole else expected.window)
-        if self.round is not None and self.round.untold | self.round.totals:
+        expected_round = cast(Round, self.round)
+        if expected_round.totals:
             self._close_round(at_once=True)
+        else:
+            for slot in expected_round.untold:
+                self.backlog.add(slot, expected_round.arm)
         self.round = Round(recorded.round, plan, recorded.until)
 
     def _skip(self, event: Event) -> None:
