@@ -25,7 +25,7 @@ from services import EXPERIMENT, Lines, Process, call, in_thread, log_of, wait_u
 
 import aftereffect as ae
 from aftereffect.cli import main
-from aftereffect.lag.estimate import MOST_ARMS
+from aftereffect.lag.estimate import MAX_ARMS
 from aftereffect.service import guard, lingering, logs
 from aftereffect.service.run import server_for
 from aftereffect.service.timeline import Timeline
@@ -254,7 +254,7 @@ def test_a_token_that_was_changed_opens_nothing(storage, tokens):
 def test_how_long_effects_linger(service, storage):
     with ae.open_storage(storage) as place:
         late = played(place, "late", ["A", "B", "C"], 300, late=2, shares=LATE)
-        played(place, "crowd", [f"arm {number}" for number in range(MOST_ARMS + 1)], 200, shares=LATE)
+        played(place, "crowd", [f"arm {number}" for number in range(MAX_ARMS + 1)], 200, shares=LATE)
         expected = ae.estimate_lag(late.history())
     status, answer, _ = call(service, "GET", "/v1/experiments/late/lag")
     assert (status, answer) == (200, expected.plain())
@@ -267,7 +267,7 @@ def test_how_long_effects_linger(service, storage):
     assert (new["known"], new["mean"], new["high"], new["lags"]) == (False, None, None, [])
     assert new["lingers"] == {"value": None, "low": 0.0, "high": None}
     crowd = call(service, "GET", "/v1/experiments/crowd/lag")[1]
-    assert (crowd["known"], crowd["reason"].partition(",")[0]) == (False, f"{MOST_ARMS + 1} arms are too many")
+    assert (crowd["known"], crowd["reason"].partition(",")[0]) == (False, f"{MAX_ARMS + 1} arms are too many")
     status, answer, _ = call(service, "GET", "/v1/experiments/nothing/lag")
     assert (status, answer["message"].startswith("there is no experiment 'nothing': ")) == (404, True)
 

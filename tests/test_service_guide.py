@@ -59,7 +59,7 @@ def test_the_limits_are_those_of_the_service():
         in GUIDE
     )
     assert f"A peer may have {connections.MAX_OF_PEER} connections, and all together {connections.MAX_CONNECTIONS:,}" in GUIDE
-    assert f"most {lag.MOST_SLOTS:,} slots, fewer from nine arms on, and makes none for more than {lag.MOST_ARMS} arms" in GUIDE
+    assert f"most {lag.MOST_SLOTS:,} slots, fewer from nine arms on, and makes none for more than {lag.MAX_ARMS} arms" in GUIDE
 
 
 def test_metrics_are_scraped_with_a_token(tmp_path):
