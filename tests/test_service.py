@@ -723,3 +723,17 @@ def test_server_for_refuses_before_it_listens(storage):
         create_token(place, "read")
     with pytest.raises(ae.OutputError, match=r"cannot listen on 256\.256\.256\.256 port 0"):
         server_for(storage, "256.256.256.256", 0)
+
+
+@pytest.mark.parametrize("name", ["x'62616e6e6572'", "CAST(x'62616e6e6572ff' AS TEXT)"])
+def test_a_damaged_name_does_not_keep_anybody_from_the_others(storage, name):
+    for each in ("banner", "other"):
+        ae.Experiment.create(each, arms=["A", "B"], policy="ars-ucb", reward_range=(0, 1), storage=storage).storage.close()
+    with sqlite3.connect(storage.removeprefix("sqlite:///")) as connection:
+        connection.execute(f"UPDATE aftereffect_experiments SET name = {name} WHERE name = 'banner'")
+    connection.close()
+    with in_thread(storage) as service:
+        assert call(service, "GET", "/v1/experiments")[:2] == (200, {"experiments": ["other"]})
+        assert call(service, "GET", "/v1/experiments/other")[0] == 200
+        assert call(service, "GET", "/v1/experiments/banner")[0] == 404
+        assert call(service, "GET", "/metrics")[0] == 200

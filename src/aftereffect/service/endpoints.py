@@ -95,8 +95,8 @@ def create(given: bodies.NewExperiment, desk: Leading, request: Request, respons
 
 @router.get("/experiments", operation_id="list", response_model=bodies.ExperimentsAnswer, responses=told())
 def experiments(desk: Reading) -> Plain:
-    """All experiments."""
-    return {"experiments": desk.storage.names()}
+    """All experiments; one whose name is damaged does not keep the others from being listed."""
+    return {"experiments": desk.storage.readable_names()}
 
 
 @router.get("/experiments/{name}", operation_id="status", response_model=bodies.StatusAnswer, responses=told(_NOT_FOUND))

@@ -35,7 +35,7 @@ def read_feed(experiment: Experiment) -> Feed | None:
 def read_feeds(storage: Storage, experiments: Kept[Experiment]) -> tuple[list[Feed], int]:
     """The feeds of the latest experiments, and how many of these could not be read."""
     feeds, unreadable, end = [], 0, time.monotonic() + _SECONDS
-    for name in storage.names()[-MAX_KEPT:]:
+    for name in storage.readable_names()[-MAX_KEPT:]:
         if time.monotonic() > end:
             break
         try:

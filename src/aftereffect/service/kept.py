@@ -49,7 +49,7 @@ class Kept(Generic[T]):
 def opened(name: str, storage: Storage, *, check: bool = True) -> Experiment:
     """An experiment; where there is none of that name, the error tells neither the storage nor all names that there are."""
     if storage.find(name) is None:
-        near = near_names(name, storage.names())
+        near = near_names(name, storage.readable_names())
         meant = f"did you mean {' or '.join(map(repr, near))}?" if near else "GET /v1/experiments lists those there are"
         raise NotFoundError(f"there is no experiment {name!r}: {meant}")
     return Experiment.open(name, storage=storage, check=check)

@@ -131,6 +131,10 @@ class Storage(ABC):
                 raise CorruptionError(f"{self.url}: the name of experiment {record.id} is damaged: restore a backup")
         return [record.name for record in records]
 
+    def readable_names(self) -> list[str]:
+        """The same without those that are damaged: for who must not be kept from the others by one of them."""
+        return [record.name for record in self.records() if is_text(record.name)]
+
     @abstractmethod
     def reading(self, experiment: int) -> AbstractContextManager[View]:
         """See one experiment."""
