@@ -31,7 +31,7 @@ def real(
 ) -> float:
     """A finite number within the given bounds, of any type that Python counts as one."""
     wanted = _wanted("a number", above, at_least, below, at_most)
-    number = _float(value)
+    number = as_float(value)
     if number is None:
         raise ParameterError(f"{name} must be {wanted}, got {shown(value)}")
     fits = (
@@ -49,7 +49,7 @@ def real(
 def whole(name: str, value: object, *, at_least: int = 0, at_most: int | None = None) -> int:
     """A whole number within the given bounds; ``1e5`` is one, ``1.5`` is not."""
     wanted = _wanted("a whole number", None, at_least, None, at_most)
-    given = _float(value)
+    given = as_float(value)
     if given is None:
         raise ParameterError(f"{name} must be {wanted}, got {shown(value)}")
     if not isinstance(value, Integral) and not given.is_integer():
@@ -125,7 +125,7 @@ def readable_bytes(count: float) -> str:
     return f"{count / 1e9:,.0f} GB" if count >= 10e9 else f"{count / 1e6:,.0f} MB"
 
 
-def _float(value: object) -> float | None:
+def as_float(value: object) -> float | None:
     """A number as a float, infinite where it is larger than any; None if it is no number, or only counts as one."""
     if isinstance(value, bool) or not isinstance(value, (Real, Decimal)):
         return None

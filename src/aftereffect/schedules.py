@@ -8,15 +8,13 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from decimal import Decimal
 from functools import lru_cache
-from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from aftereffect.checks import arm_means, shares, shown, whole
+from aftereffect.checks import arm_means, as_float, shares, shown, whole
 from aftereffect.errors import ParameterError
 from aftereffect.spec import Spec, as_spec, register
 
@@ -235,8 +233,9 @@ def _checked(values: ArrayLike) -> Rows:
         given = np.array(None)
     if given.dtype == bool:
         given = given.astype(np.uint8)
-    elif given.dtype == object and given.size and all(isinstance(each, (Real, Decimal)) for each in given.flat):
-        given = given.astype(np.float64)  # from a database, say
+    elif given.dtype == object:  # from a database, say
+        numbers = [as_float(each) for each in given.flat]
+        given = given if None in numbers else np.array(numbers, dtype=np.float64).reshape(given.shape)
     whole_numbers = np.issubdtype(given.dtype, np.integer)
     if given.size == 0 or not (whole_numbers or np.issubdtype(given.dtype, np.floating)) or given.ndim not in (1, 2):
         wanted = "a table with a row per slot and a column per arm, or the paying arm of each slot"
