@@ -284,7 +284,11 @@ def test_bounds_that_are_nowhere_reached_are_infinite():
         d2(ae.StochasticBandit([0.9, 0.5], ae.Geometric(0.999999999)))
 
 
-@pytest.mark.parametrize("rewards", [Decimal("sNaN"), 10**5_000, Fraction(10**400), [[Decimal("NaN"), 1], [0, 1]]])
+@pytest.mark.parametrize(
+    "rewards",
+    [Decimal("sNaN"), 10**5_000, Fraction(10**400), [[Decimal("NaN"), 1], [0, 1]]],
+    ids=["signalling NaN", "integer", "fraction", "NaN in a table"],
+)
 def test_rewards_that_are_no_numbers_of_this_world(rewards):
     with pytest.raises(ae.ParameterError, match="rewards must be "):
         ae.AdversarialBandit(rewards)
