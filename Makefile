@@ -2,44 +2,68 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: paper test demo crash-test fuzz bench bench-field bench-live bench-service bench-lag regret lint system clean help
+.PHONY: paper test test-fast oracles tests-all tests-fast style types layers demo crash-test fuzz bench bench-field bench-live bench-service bench-lag regret lint system clean help
 
 help:
 	@echo "make paper        reproduce the paper into paper/: figures, and a report on its claims"
 	@echo "make test         lint, types, layers, tests, doctests"
+	@echo "make test-fast    the same without the tests that compile, start a browser, a database or a server, or are slow"
+	@echo "make oracles      compute again what the independent simulators lose, which tests compare with"
 	@echo "make demo         watch live experiments on a simulated world, in your browser"
 	@echo "make crash-test   kill -9 writers of live experiments and their service hundreds of times, and count what was lost"
 	@echo "make fuzz         20,000 spec strings and parameter sets, of every size, through parse, create, ask, tell and simulate"
 	@echo "make bench        measure the engines: beside their rivals, against T, arms and reach, on two cores"
-	@echo "make regret       the regret of SettleUcb beside its rivals, in the paper's settings and beyond, into regret/ and README.md"
-	@echo "make bench-field  measure other libraries and hand-written loops at the same work, and put the table into README.md"
+	@echo "make regret       the regret of SettleUcb beside its rivals, in the paper's settings and beyond, into regret/ and docs/regret.md"
+	@echo "make bench-field  measure other libraries and hand-written loops at the same work, and put the table into docs/field.md"
 	@echo "make bench-live   measure live experiments beside raw SQLite and Optuna, and one with a million slots"
 	@echo "make bench-service  the same over HTTP, with eight clients, and beside sixty readers"
 	@echo "make bench-lag    how often the bands of estimated lags are right"
 	@echo "make clean        remove what these made"
 
 paper: .venv/installed-paper
-	$(BIN)/aftereffect paper --out paper
+	$(BIN)/aftereffect reproduce --out paper
+
+# Types and layers are checked while the tests run: each takes one core.
+test: style system
+	$(MAKE) --no-print-directory --jobs=2 tests-all types layers
+
+test-fast: style
+	$(MAKE) --no-print-directory --jobs=2 tests-fast types layers
 
 # Workers take all cores already: threads within matrix products would only be in each other's way.
-test: lint system
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile
+# The files come in the order in which conftest.py puts them, the longest first.
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto
 
-lint: .venv/installed-dev
+tests-all: .venv/installed-dev
+	$(PYTEST) --dist loadfile --no-loadscope-reorder
+
+tests-fast: .venv/installed-dev
+	$(PYTEST) --dist worksteal --no-compiler -m "not (compiled or browser or postgres or server or slow)"
+
+lint: style types layers
+
+style: .venv/installed-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+
+types: .venv/installed-dev
 	$(BIN)/mypy
+
+layers: .venv/installed-dev
 	$(BIN)/lint-imports
+
+oracles: .venv/installed-dev
+	AFTEREFFECT_REWRITE_ORACLES=1 $(BIN)/pytest tests/bandits -k independent_simulators
 
 demo: .venv/installed-service
 	$(BIN)/aftereffect demo
 
 crash-test: .venv/installed-dev system
-	$(BIN)/python tests/crash_writers.py
-	$(BIN)/python tests/crash_service.py
+	$(BIN)/python tests/support/crash_writers.py
+	$(BIN)/python tests/support/crash_service.py
 
 fuzz: .venv/installed-dev
-	$(BIN)/python tests/fuzz_specs.py --seed 1 --count 20000
+	$(BIN)/python tests/support/fuzz_specs.py --seed 1 --count 20000
 
 bench: .venv/installed-dask
 	$(BIN)/python benchmarks/engine.py
@@ -47,10 +71,11 @@ bench: .venv/installed-dask
 	$(BIN)/python benchmarks/scale.py
 
 regret: .venv/installed-paper
-	$(BIN)/python benchmarks/regret.py --out regret --write README.md
+	$(BIN)/aftereffect reproduce --chapter beyond --out regret
+	$(BIN)/python benchmarks/regret.py regret docs/regret.md
 
 bench-field: .venv/installed-plot
-	$(BIN)/python benchmarks/field.py --write README.md
+	$(BIN)/python benchmarks/field.py --write docs/field.md
 
 bench-live: .venv/installed-live
 	$(BIN)/python benchmarks/live.py
@@ -82,4 +107,4 @@ system:
 	touch $@
 
 clean:
-	rm -rf .venv .venv-field paper paper-quick regret build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-field paper paper-quick beyond beyond-quick regret build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -1,21 +1,140 @@
-"""Examples in documents run in a folder of their own, so that the files they make are not left lying about.
-
-No test writes into the data folder of who runs it: another one is named before the package is imported.
-"""
+"""What holds for tests, doctests and examples in documents: their marks and their folders."""
 
 import atexit
 import os
 import shutil
+import sys
 import tempfile
+from importlib.abc import MetaPathFinder
+from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parent
+#: Marks of all tests in a folder or file; `pyproject.toml` says what the marks mean. Other tests
+#: that compile say so by themselves.
+MARKS_BY_PATH = {
+    "README.md": "compiled",
+    "docs": "compiled",
+    "src/aftereffect/simulation/_compiled.py": "compiled",
+    "tests/bandits/test_agreement.py": "compiled",
+    "tests/bandits/test_bandits.py": "compiled",
+    "tests/bandits/test_engines.py": "compiled",
+    "tests/bandits/test_independent.py": "compiled",
+    "tests/cli/test_import.py": "compiled",
+    "tests/cli/test_simulate.py": "compiled",
+    "tests/live/test_crash.py": "slow",
+    "tests/live/test_machine.py": "slow",
+    "tests/service": "server",
+    "tests/simulation": "compiled",
+    "tests/sweeps": "compiled",
+}
+#: Marks of the tests in a folder that use a fixture.
+MARKS_BY_FIXTURE = {
+    ("tests", "browser"): "browser",
+    ("tests", "postgres"): "postgres",
+    ("tests", "service"): "server",
+    ("tests/reproduction", "folder"): "compiled",  # one that was played
+}
+#: An example that names one of these compiles.
+COMPILING = ("simulate(", "check_policy(", "check_bandit(", "sweep(", ".compare(")
+#: The files that take longest, which are begun first: else one of them could be left to one core.
+LONGEST = (
+    "tests/simulation/test_compiled.py",
+    "tests/simulation/test_executors.py",
+    "tests/bandits/test_bandits.py",
+    "tests/bandits/test_adversarial_bandit.py",
+    "tests/bandits/test_engines.py",
+    "tests/policies/test_policies.py",
+    "tests/bandits/test_agreement.py",
+    "tests/service/test_page.py",
+    "tests/live/test_crash.py",
+    "tests/live/test_machine.py",
+    "tests/service/test_service.py",
+    "tests/reproduction/test_paper.py",
+    "tests/reproduction/test_adversarial_paper.py",
+    "tests/reproduction/test_beyond.py",
+    "tests/bandits/test_independent.py",
+    "tests/sweeps/test_sweep.py",
+    "README.md",
+)
+
+# No test writes into the data folder of who runs it. Another one is named before the package is
+# imported.
 os.environ["XDG_DATA_HOME"] = tempfile.mkdtemp(prefix="aftereffect-tests-")
 atexit.register(shutil.rmtree, os.environ["XDG_DATA_HOME"], ignore_errors=True)
 os.environ.pop("AFTEREFFECT_STORAGE", None)
 
 
+class _NoCompiler(MetaPathFinder):
+    """Refuses to import numba, which only compiling needs."""
+
+    def find_spec(self, fullname, path, target=None):
+        if fullname == "numba":
+            raise AssertionError("this compiles: mark it `compiled`, or use interpret_driver")
+
+
+def pytest_addoption(parser):
+    """``--no-compiler``."""
+    parser.addoption(
+        "--no-compiler", action="store_true", help="fail tests that compile, to find unmarked ones"
+    )
+
+
+def pytest_configure(config):
+    """Refuse to compile if asked to."""
+    if config.getoption("--no-compiler"):
+        sys.meta_path.insert(0, _NoCompiler())
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Without a compiler, do not even import files whose tests all compile."""
+    if config.getoption("--no-compiler") and "compiled" in _marks_of(collection_path):
+        return True
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark tests, before `-m` selects among them; and put the longest files first."""
+    for item in items:
+        for name in _marks(item):
+            item.add_marker(name)
+    order = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(_relative(item.path), len(order)))
+
+
+def _relative(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+def _is_in(path, start):
+    """Say whether a path is this file, or in this folder."""
+    return f"{_relative(path)}/".startswith(f"{start}/")
+
+
+def _marks_of(path):
+    """The marks of all tests in a file."""
+    return [mark for start, mark in MARKS_BY_PATH.items() if _is_in(path, start)]
+
+
+def _marks(item):
+    yield from _marks_of(item.path)
+    if isinstance(item, pytest.DoctestItem):
+        examples = "".join(example.source for example in item.dtest.examples)
+        if any(name in examples for name in COMPILING):
+            yield "compiled"
+        return
+    for (start, fixture), name in MARKS_BY_FIXTURE.items():
+        if fixture in item.fixturenames and _is_in(item.path, start):
+            yield name
+    values = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    if any(isinstance(value, str) and value == "postgresql" for value in values):
+        yield "postgres"
+
+
 @pytest.fixture(autouse=True)
-def _elsewhere(request: pytest.FixtureRequest) -> None:
+def _in_own_folder(request: pytest.FixtureRequest) -> None:
+    """Examples in documents run in a folder of their own: the files that they make go with it."""
     if isinstance(request.node, pytest.DoctestItem):
         request.getfixturevalue("monkeypatch").chdir(request.getfixturevalue("tmp_path"))

@@ -11,7 +11,7 @@ import numpy as np
 
 import aftereffect as ae
 from contestants.numba_loop import hand_written_ucb1
-from measure import MEANS, SPREADS, replication, shortest, verdict
+from measure import DELAYS, MEANS, replication, shortest, verdict
 
 #: How many times faster than a bare loop, by horizon.
 PROMISED = {100_000: 1, 1_000_000: 5, 10_000_000: 25}
@@ -27,21 +27,25 @@ def bare_loop(rng, slots):
 
 
 def against_the_bare_loop() -> Iterator[bool]:
-    """ARS-UCB with growth power(2): milliseconds per replication, and times faster than the rivals."""
+    """ARS-UCB with growth power(2): milliseconds per replication, and the speed-up over rivals."""
     print("ARS-UCB, growth power(2), one core")
     print(
-        f"{'spread':<22}{'T':>9}{'roundwise':>12}{'slotwise':>12}{'bare loop':>12}{'vs slotwise':>13}{'vs bare':>9}  promised"
+        f"{'delay':<22}{'T':>9}{'roundwise':>12}{'slotwise':>12}{'bare loop':>12}"
+        f"{'vs slotwise':>13}{'vs bare':>9}  promised"
     )
     rng = np.random.default_rng(1)
     bare_loop(rng, 1)
-    for spread in SPREADS:
+    for delay in DELAYS:
         for horizon, promised in PROMISED.items():
-            fast = replication(ae.ArsUcb(), spread, horizon, "roundwise", 64)
-            slow = replication(ae.ArsUcb(), spread, horizon, "slotwise", 1, repeats=1 if horizon > 100_000 else 3)
+            fast = replication(ae.ArsUcb(), delay, horizon, "roundwise", 64)
+            slow = replication(
+                ae.ArsUcb(), delay, horizon, "slotwise", 1, repeats=1 if horizon > 100_000 else 3
+            )
             bare = shortest(lambda slots=horizon: bare_loop(rng, slots))
             kept = bare / fast >= promised
             print(
-                f"{spread!s:<22}{horizon:>9.0e}{fast * 1e3:>9.3f} ms{slow * 1e3:>9.1f} ms{bare * 1e3:>9.2f} ms"
+                f"{delay!s:<22}{horizon:>9.0e}{fast * 1e3:>9.3f} ms"
+                f"{slow * 1e3:>9.1f} ms{bare * 1e3:>9.2f} ms"
                 f"{slow / fast:>12.0f}x{bare / fast:>8.1f}x  {promised}x {verdict(kept)}"
             )
             yield kept
@@ -57,7 +61,8 @@ def against_a_hand_written_loop() -> Iterator[bool]:
     kept = theirs / ours >= 0.9
     print(f"\nUCB1, immediate, T={horizon:.0e}, one core, million slots per second")
     print(
-        f"hand-written numba loop {horizon / theirs / 1e6:.1f}, aftereffect {horizon / ours / 1e6:.1f}: "
+        f"hand-written numba loop {horizon / theirs / 1e6:.1f}, "
+        f"aftereffect {horizon / ours / 1e6:.1f}: "
         f"{theirs / ours:.2f} of it, at least 0.9 {verdict(kept)}"
     )
     yield kept

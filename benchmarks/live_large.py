@@ -5,39 +5,39 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from aftereffect.columns import aligned
-from aftereffect.live import Experiment, Storage, open_storage
-from aftereffect.live.ledger import Ledger, Saved
-from aftereffect.live.reading import start_of
-from aftereffect.live.rules import Telling, decide, tell
-from aftereffect.live.snapshot import is_due, taken
+from aftereffect._core.text import text_table
+from aftereffect.live import Experiment, Storage, TotalInput, chain_start, open_storage
+from aftereffect.live._reading import is_snapshot_due, take_snapshot
+from aftereffect.live._rules import decide, tell
+from aftereffect.live._state import ExperimentState, SnapshotMark
 from contestants.live import NAME, Player, begun
 from measure import duration, verdict
 
-#: Slots that one commit keeps: two commits for each slot would take hours on a slow disk, and give the same log.
+#: Slots that one commit keeps: two commits for each slot would take hours on a slow disk, and give
+#: the same log.
 PIECE = 50_000
 PAIRS, REOPENINGS = 300, 3
 SLOWEST_ASK, SLOWEST_REOPENING = 5e-3, 2
 
 
-def build(storage: Storage, slots: int, player: Player) -> Ledger:
-    """Play so many slots by the library's own rules, with fewer commits than it makes; the ledger in the end."""
+def build(storage: Storage, slots: int, player: Player) -> ExperimentState:
+    """Play so many slots by the library's own rules, with fewer commits; return the final state."""
     settings, record = begun(storage).settings, storage.find(NAME)
-    ledger = Ledger(settings, start_of(record))
-    while ledger.next_slot < slots:
+    state = ExperimentState(settings, chain_start(record))
+    while state.next_slot < slots:
         with storage.writing(record.id) as log:
-            for _ in range(min(PIECE, slots - ledger.next_slot)):
-                slot = decide(log, ledger, None, None)
-                telling = Telling(slot.number, player.total(slot.arm))
-                tell(log, ledger, record, telling, revise=False, confirm=False)
-                if is_due(ledger):
-                    log.save(taken(ledger))
-                    ledger.saved = Saved(ledger.place.seq, ledger.rounds)
-    return ledger
+            for _ in range(min(PIECE, slots - state.next_slot)):
+                slot = decide(log, state, None, None)
+                telling = TotalInput(slot.slot, player.total(slot.arm))
+                tell(log, state, record, telling, revise=False, confirm=False)
+                if is_snapshot_due(state):
+                    log.save(take_snapshot(state))
+                    state.last_snapshot = SnapshotMark(state.head.seq, state.rounds)
+    return state
 
 
 def reopened(url: str) -> float:
-    """Seconds to get back through a storage that knows nothing of it yet; the file may be in the system's cache."""
+    """Seconds to open it through a new storage; the file may be in the system's cache."""
     start = time.perf_counter()
     experiment = Experiment.open(NAME, storage=url)
     seconds = time.perf_counter() - start
@@ -52,28 +52,32 @@ def asked_and_told(experiment: Experiment, player: Player) -> tuple[list[float],
         start = time.perf_counter()
         slot = experiment.ask()
         answered = time.perf_counter()
-        experiment.tell(slot.number, player.total(slot.arm))
+        experiment.tell(slot.slot, player.total(slot.arm))
         asks.append(answered - start)
         tells.append(time.perf_counter() - answered)
     return asks, tells
 
 
 def with_many_slots(folder: Path, slots: int) -> Iterator[bool]:
-    """Neither asking nor getting back may take long, however much has happened; and all of it must be true."""
+    """Asking and opening must stay fast however long the log is, and the log must verify."""
     player, url = Player(), f"sqlite:///{folder / 'large.db'}"
     start = time.perf_counter()
     with open_storage(url) as storage:
-        ledger = build(storage, slots, player)
+        state = build(storage, slots, player)
     print(
-        f"\n{ledger.next_slot:,} slots, built in {duration(time.perf_counter() - start)} with {PIECE:,} per commit; "
-        f"{ledger.next_slot - ledger.round.first:,} of them are younger than the snapshot"
+        f"\n{state.next_slot:,} slots, built in {duration(time.perf_counter() - start)} "
+        f"with {PIECE:,} per commit; "
+        f"{state.head.seq - state.last_snapshot.seq:,} events are younger than the snapshot"
     )
     reopenings = [reopened(url) for _ in range(REOPENINGS)]
     experiment = Experiment.open(NAME, storage=url)
     asks, tells = asked_and_told(experiment, player)
     measured = {"ask": asks, "tell": tells, "reopen": reopenings}
-    rows = [(what, duration(statistics.median(seconds)), duration(max(seconds))) for what, seconds in measured.items()]
-    print(aligned([("", "median", "slowest"), *rows]))
+    rows = [
+        (what, duration(statistics.median(seconds)), duration(max(seconds)))
+        for what, seconds in measured.items()
+    ]
+    print(text_table([("", "median", "slowest"), *rows]))
     for what, slowest in (("ask", SLOWEST_ASK), ("reopen", SLOWEST_REOPENING)):
         kept = statistics.median(measured[what]) < slowest
         print(f"{what} in less than {duration(slowest)}: {verdict(kept)}")

@@ -1,4 +1,4 @@
-"""What two cores bring for a study of some ten seconds, with threads, processes and Dask workers: ``make bench``.
+"""What two cores bring to a study of ten seconds: threads, processes, Dask: ``make bench``.
 
 Every result must be the serial one, bit for bit; the exit status is 1 if a promise was not kept.
 """
@@ -10,12 +10,17 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 
 import aftereffect as ae
-from aftereffect.columns import aligned
-from aftereffect.simulation.dask_workers import dask_cluster
+from aftereffect._core.text import text_table
+from aftereffect.simulation import dask_cluster
 from measure import MEANS, duration, verdict
 
 CORES, PROMISED = 2, 1.7
-POLICIES, ENVIRONMENT, HORIZON, REPLICATIONS = ["ars-ucb", "ucb1"], ae.StochasticBandit(MEANS, ae.Interval(30, 40)), 10**6, 280
+POLICIES, ENVIRONMENT, HORIZON, REPLICATIONS = (
+    ["ars-ucb", "ucb1"],
+    ae.StochasticBandit(MEANS, ae.Interval(30, 39)),
+    10**6,
+    280,
+)
 
 
 def played(**who: object) -> tuple[ae.Study, float]:
@@ -37,15 +42,22 @@ def main() -> int:
             "dask workers": {"executor": cluster.executor, "jobs": cluster.jobs},
         }
         for way, who in ways.items():
-            ae.simulate(POLICIES, ENVIRONMENT, 100, 2 * CORES, seed=1, **who)  # workers have started, and loaded the code
+            ae.simulate(
+                POLICIES, ENVIRONMENT, 100, 2 * CORES, seed=1, **who
+            )  # workers have started, and loaded the code
             study, times[way] = played(**who)
-            if not all(np.array_equal(a.regret, b.regret) for a, b in zip(serial, study, strict=True)):
+            if not all(
+                np.array_equal(a.regret, b.regret) for a, b in zip(serial, study, strict=True)
+            ):
                 raise SystemExit(f"{way} gave another result")
     rows = [("", "seconds", "speed-up"), ("serial", duration(alone), "")]
-    rows += [(f"{CORES} {way}", duration(seconds), f"{alone / seconds:.2f}x") for way, seconds in times.items()]
+    rows += [
+        (f"{CORES} {way}", duration(seconds), f"{alone / seconds:.2f}x")
+        for way, seconds in times.items()
+    ]
     kept = alone / times["threads"] >= PROMISED
     print(f"{', '.join(POLICIES)}; {REPLICATIONS} replications each, T = {HORIZON:.0e}")
-    print(aligned(rows))
+    print(text_table(rows))
     print(f"threads at least {PROMISED}x: {verdict(kept)}; all results equal, bit for bit")
     return 0 if kept else 1
 

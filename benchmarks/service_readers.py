@@ -1,9 +1,11 @@
-"""What sixty readers cost those who write: ``make bench-service``.
+"""How much sixty readers slow down the writers: ``make bench-service``.
 
-Eight clients ask and tell, as in ``service.py``. Beside them, kind by kind, sixty readers ask for the status, history,
-timeline, lag, verification or export of an experiment with a long log, each again as soon as it is answered; who is told to
-wait (429) waits as long as it is told. Alone and with readers in turn, as the machine's speed drifts. The exit status is
-1 if with readers of some kind 99 % of the pairs take more than five times as long as without.
+Eight clients ask and tell, as in ``service.py``. Beside them sixty readers ask for the status,
+history, timeline, lag, verification or export of an experiment with a long log, one kind after the
+other, each again as soon as it is answered. A reader that is refused (429) waits for the time of
+``Retry-After``. Each kind is measured in turn without and with readers, as the speed of the machine
+drifts. The exit status is 1 if, with readers of some kind, the 99 % quantile of the pairs is more
+than five times as large as without.
 """
 
 import argparse
@@ -23,18 +25,18 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import aftereffect as ae
-from aftereffect.columns import aligned
+from aftereffect._core.text import text_table
 from measure import verdict
 from service import EXPERIMENT, PROCESSES
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 from playing import played
 from services import Process
 
 READERS = 60
-#: The slots of the experiment that is read, each told: twice as many events.
+#: Slots of the experiment that is read; with its totals, it has twice as many events.
 SLOTS = 60_000
-MOST_SLOWER = 5.0
+MAX_SLOWER = 5.0
 PATHS = {
     "status": "",
     "history": "/slots?limit=1000",
@@ -46,12 +48,12 @@ PATHS = {
 
 
 def reader_process(address: str, path: str) -> None:
-    """All readers of a kind, until the input ends; prints how many answers of each status they got."""
-    os.nice(10)  # they stand for other machines, so they give way to what is measured
-    place, statuses, stop = urlsplit(address), Counter[int](), threading.Event()
+    """Run all readers of a kind until the input ends; prints the number of answers by status."""
+    os.nice(10)  # they stand for other machines, so they must not slow down what is measured
+    url, statuses, stop = urlsplit(address), Counter[int](), threading.Event()
 
     def read() -> None:
-        connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=300)
+        connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=300)
         while not stop.is_set():
             try:
                 connection.request("GET", path)
@@ -74,8 +76,8 @@ def reader_process(address: str, path: str) -> None:
 
 
 @contextmanager
-def readers(address: str, path: str, statuses: Counter[str]) -> Iterator[None]:
-    """Sixty who read, and what they were answered."""
+def read_along(address: str, path: str, statuses: Counter[str]) -> Iterator[None]:
+    """Sixty readers, while the block runs; counts their answers."""
     command = [sys.executable, __file__, "--readers", address, path]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -87,14 +89,20 @@ def readers(address: str, path: str, statuses: Counter[str]) -> Iterator[None]:
         statuses.update(json.loads(process.communicate("")[0]))
 
 
-def pairs(address: str, name: str, seconds: float) -> list[float]:
+def time_pairs(address: str, name: str, seconds: float) -> list[float]:
     """Milliseconds that each pair of ask and tell took, sorted."""
     ae.Client(address).create(name, **EXPERIMENT)
     client = Path(__file__).with_name("service.py")
     command = [sys.executable, str(client), "--client", address, name, str(seconds)]
-    begun = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(PROCESSES)]
-    answers = [json.loads(each.communicate()[0])["took"] for each in begun]
-    return sorted(1e3 * (ask + tell) for took in answers for ask, tell in zip(took[::2], took[1::2], strict=True))
+    processes = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(PROCESSES)
+    ]
+    answers = [json.loads(each.communicate()[0])["took"] for each in processes]
+    return sorted(
+        1e3 * (ask + tell)
+        for took in answers
+        for ask, tell in zip(took[::2], took[1::2], strict=True)
+    )
 
 
 def quantile(took: list[float], share: float) -> float:
@@ -102,50 +110,70 @@ def quantile(took: list[float], share: float) -> float:
     return took[min(int(share * len(took)), len(took) - 1)]
 
 
-def measured(address: str, kind: str, seconds: float, times: int) -> tuple[tuple[str, ...], bool]:
-    """One kind of readers: its line in the table, and whether the promise was kept."""
+def measure(address: str, kind: str, seconds: float, times: int) -> tuple[tuple[str, ...], bool]:
+    """Measure one kind of readers: its line in the table, and whether the promise holds."""
     alone, beside, statuses = [], [], Counter[str]()
     for repetition in range(times):
-        alone.append(pairs(address, f"alone-{kind}-{repetition}", seconds))
-        with readers(address, f"/v1/experiments/long{PATHS[kind]}", statuses):
-            beside.append(pairs(address, f"{kind}-{repetition}", seconds))
+        alone.append(time_pairs(address, f"alone-{kind}-{repetition}", seconds))
+        with read_along(address, f"/v1/experiments/long{PATHS[kind]}", statuses):
+            beside.append(time_pairs(address, f"{kind}-{repetition}", seconds))
     late = [statistics.median(quantile(took, 0.99) for took in each) for each in (alone, beside)]
     slower = statistics.median(
-        quantile(with_, 0.99) / quantile(without, 0.99) for with_, without in zip(beside, alone, strict=True)
+        quantile(with_, 0.99) / quantile(without, 0.99)
+        for with_, without in zip(beside, alone, strict=True)
     )
     rate = [statistics.median(len(took) for took in each) / seconds for each in (alone, beside)]
-    said = ", ".join(f"{count:,} x {status}" for status, count in sorted(statuses.items()))
-    row = (kind, *(f"{number:,.0f}" for number in (*rate, *late)), f"{slower:.1f}", said)
-    return row, slower <= MOST_SLOWER
+    answers = ", ".join(f"{count:,} x {status}" for status, count in sorted(statuses.items()))
+    row = (kind, *(f"{number:,.0f}" for number in (*rate, *late)), f"{slower:.1f}", answers)
+    return row, slower <= MAX_SLOWER
 
 
 def main() -> int:
     """Measure and print; the exit status."""
     parser = argparse.ArgumentParser(description="asking and telling beside sixty readers")
-    parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement (default: 5)")
+    parser.add_argument(
+        "--seconds", type=float, default=5.0, help="of each measurement (default: 5)"
+    )
     parser.add_argument("--times", type=int, default=3, help="that each is repeated (default: 3)")
-    parser.add_argument("--kinds", nargs="+", choices=PATHS, default=list(PATHS), help="of readers (default: all)")
+    parser.add_argument(
+        "--kinds", nargs="+", choices=PATHS, default=list(PATHS), help="of readers (default: all)"
+    )
     parser.add_argument("--readers", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.readers:
         reader_process(*given.readers)
-    print(f"ask and tell beside {READERS} readers of {2 * SLOTS:,} events, {os.cpu_count()} cores for all of it")
+    print(
+        f"ask and tell beside {READERS} readers of {2 * SLOTS:,} events, "
+        f"{os.cpu_count()} cores for all of it"
+    )
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/live.db"
         with ae.open_storage(url) as storage:
             played(storage, "long", ["A", "B", "C"], SLOTS)
         service = Process(url)
         try:
-            pairs(service.address, "warm", 1.0)
-            rows, kept = zip(
-                *(measured(service.address, kind, given.seconds, given.times) for kind in given.kinds), strict=True
+            time_pairs(service.address, "warm", 1.0)
+            rows, results = zip(
+                *(
+                    measure(service.address, kind, given.seconds, given.times)
+                    for kind in given.kinds
+                ),
+                strict=True,
             )
         finally:
             service.end()
-    heads = ("readers of", "pairs/s alone", "with", "99 % ms alone", "with", "times", "answers to readers")
-    print(aligned([heads, *rows]))
-    print(f"99 % of the pairs within {MOST_SLOWER:g} times as long as alone: {verdict(all(kept))}")
-    return 0 if all(kept) else 1
+    heads = (
+        "readers of",
+        "pairs/s alone",
+        "with",
+        "99 % ms alone",
+        "with",
+        "times",
+        "answers to readers",
+    )
+    print(text_table([heads, *rows]))
+    print(f"99 % of the pairs within {MAX_SLOWER:g} times the time alone: {verdict(all(results))}")
+    return 0 if all(results) else 1
 
 
 if __name__ == "__main__":

@@ -2,32 +2,40 @@
 
 import os
 
-import postgres as postgres_server
 import pytest
-from databases import played
 
+import postgres as postgres_server
 from aftereffect import open_storage
-from aftereffect.simulation import compiled
+from databases import played
 
 
 @pytest.fixture(scope="session", autouse=True)
-def without_counting():
+def without_counting(request):
     """Every driver compiles without counting references, which makes it slow; some tests allow it."""
-    compile_driver = compiled._compiled
+    if request.config.getoption("--no-compiler"):
+        yield None
+        return
+    from aftereffect.simulation import _compiled  # here: it loads numba
+
+    compile_driver = _compiled._compile
 
     def checked(clones, world, *, counting):
-        assert not counting, f"{clones.replay.__qualname__} cannot be compiled without counting references"
+        assert not counting, (
+            f"{clones.play_batch.__qualname__} cannot be compiled without counting references"
+        )
         return compile_driver(clones, world, counting=counting)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled, "_compiled", checked)
+        patch.setattr(_compiled, "_compile", checked)
         yield compile_driver
 
 
 @pytest.fixture
 def counting_allowed(without_counting, monkeypatch):
     """For kernels that make arrays of their own."""
-    monkeypatch.setattr(compiled, "_compiled", without_counting)
+    from aftereffect.simulation import _compiled
+
+    monkeypatch.setattr(_compiled, "_compile", without_counting)
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +56,11 @@ def connect(request, tmp_path):
         storage = open_storage("memory://")
         yield lambda **options: storage
         return
-    url = f"sqlite:///{tmp_path}/live.db" if request.param == "sqlite" else request.getfixturevalue("postgres").url()
+    url = (
+        f"sqlite:///{tmp_path}/live.db"
+        if request.param == "sqlite"
+        else request.getfixturevalue("postgres").url()
+    )
     opened = []
 
     def connected(**options):
@@ -84,7 +96,7 @@ def service(storage):
 @pytest.fixture
 def tokens(storage):
     """One of each scope."""
-    from aftereffect.service.tokens import create_token
+    from aftereffect.service import create_token
 
     with open_storage(storage) as place:
         return {scope: create_token(place, scope)[0] for scope in ("read", "write", "admin")}

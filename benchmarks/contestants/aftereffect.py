@@ -6,9 +6,11 @@ from contestants.protocol import Work, answer
 
 def play(work: Work) -> list[float]:
     """The work on one thread."""
-    spread = ae.Interval(*work.lags) if work.lags else ae.Immediate()
-    environment = ae.StochasticBandit(work.means, spread)
-    study = ae.simulate(work.policy, environment, work.horizon, work.replications, seed=work.seed, jobs=1)
+    delay = ae.Interval(work.lags[0], work.lags[1] - 1) if work.lags else ae.Immediate()
+    bandit = ae.StochasticBandit(work.means, delay)
+    study = ae.simulate(
+        work.policy, bandit, work.horizon, work.replications, seed=work.seed, jobs=1
+    )
     return study[0].final.tolist()
 
 

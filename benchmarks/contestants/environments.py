@@ -1,4 +1,4 @@
-"""An environment of its own for each contestant that has pins, made once and kept while the pins stay the same."""
+"""A virtual environment for each contestant with pins, reused while the pins stay the same."""
 
 import re
 import subprocess
@@ -16,15 +16,24 @@ class CannotTakePartError(Exception):
 
 
 def python_of(contestant: str) -> str:
-    """The Python that can import what the contestant needs, with its pins installed first if they are not yet."""
+    """The Python of the contestant's environment; its pins are installed first if needed."""
     pins = PINS / f"{contestant}.txt"
     if not pins.exists():
         return sys.executable
-    environment = FOLDER / contestant
-    python, installed = str(environment / "bin" / "python"), environment / "installed"
+    bandit = FOLDER / contestant
+    python, installed = str(bandit / "bin" / "python"), bandit / "installed"
     if not installed.exists() or installed.read_text() != pins.read_text():
-        run_or_leave_out([sys.executable, "-m", "venv", "--clear", str(environment)], "no environment")
-        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement", str(pins)]
+        run_or_leave_out([sys.executable, "-m", "venv", "--clear", str(bandit)], "no environment")
+        pip = [
+            python,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--requirement",
+            str(pins),
+        ]
         run_or_leave_out(pip, "cannot be installed")
         installed.write_text(pins.read_text())
     return python
@@ -33,18 +42,24 @@ def python_of(contestant: str) -> str:
 def run_or_leave_out(command: list[str], trouble: str, seconds: float | None = None) -> str:
     """What a command printed, or why it did not get there."""
     try:
-        done = subprocess.run(command, cwd=BENCHMARKS, capture_output=True, text=True, timeout=seconds)
+        done = subprocess.run(
+            command, cwd=BENCHMARKS, capture_output=True, text=True, timeout=seconds
+        )
     except subprocess.TimeoutExpired:
         raise CannotTakePartError(f"{trouble}: not done after {seconds:.0f} seconds") from None
     if done.returncode != 0:
         sys.stderr.write(done.stderr)
-        raise CannotTakePartError(f"{trouble}: {complaint(done.stderr) or f'exit status {done.returncode}'}")
+        raise CannotTakePartError(
+            f"{trouble}: {complaint(done.stderr) or f'exit status {done.returncode}'}"
+        )
     return done.stdout
 
 
 def complaint(text: str) -> str:
-    """The last error, or else the last line, without paths and addresses: those are this machine's business."""
+    """The last error, or else the last line, without paths and addresses of this machine."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("ERROR")]  # pip has more to say after its errors
+    errors = [
+        line for line in lines if line.startswith("ERROR")
+    ]  # pip has more to say after its errors
     last = (errors or lines or [""])[-1]
     return re.sub(r"\S*[/\\]\S*|host=\S+", "...", last)[:LONGEST_REASON]

@@ -1,12 +1,11 @@
-"""A live experiment's ask and tell, and what SQLite itself takes to keep the same events as durably."""
+"""Ask and tell of a live experiment, and plain SQLite storing the same events as durably."""
 
 import random
 import sqlite3
 from pathlib import Path
 
-from aftereffect.live import Experiment, Storage, open_storage
-from aftereffect.live.events import Event
-from aftereffect.live.storage.schema import events
+from aftereffect.live import Event, Experiment, Storage, open_storage
+from aftereffect.live.storage._schema import events
 from contestants.pace import WARM_UP_PAIRS, Pace, paced
 from contestants.world import World
 
@@ -15,7 +14,9 @@ NAME, ARMS, MEANS = "bench", ["A", "B", "C"], (0.9, 0.5, 0.1)
 
 def begun(storage: Storage) -> Experiment:
     """The experiment that everybody plays."""
-    return Experiment.create(NAME, arms=ARMS, policy="ars-ucb", reward_range=(0, 1), seed=1, storage=storage)
+    return Experiment.create(
+        NAME, arms=ARMS, policy="ars-ucb", reward_range=(0, 1), seed=1, storage=storage
+    )
 
 
 class Player:
@@ -31,7 +32,7 @@ class Player:
     def pair(self, experiment: Experiment) -> None:
         """One slot."""
         slot = experiment.ask()
-        experiment.tell(slot.number, self.total(slot.arm))
+        experiment.tell(slot.slot, self.total(slot.arm))
 
 
 def pace_in(url: str, pairs: int) -> Pace:
@@ -43,14 +44,15 @@ def pace_in(url: str, pairs: int) -> Pace:
 
 
 def raw_pace(path: Path, pairs: int) -> Pace:
-    """The pace of SQLite alone, given the very events and the library's own table; one commit per event."""
+    """The pace of SQLite alone with the same events and table; one commit per event."""
     with open_storage(f"sqlite:///{path}") as storage:
         begun(storage)
     connection = sqlite3.connect(path, isolation_level=None)
     for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {setting}")
     columns = ("experiment", *Event._fields)
-    insert = f"INSERT INTO {events.name} ({', '.join(map(_quoted, columns))}) VALUES ({', '.join('?' * len(columns))})"
+    names, marks = ", ".join(map(_quoted, columns)), ", ".join("?" * len(columns))
+    insert = f"INSERT INTO {events.name} ({names}) VALUES ({marks})"
     rows = iter(_same_events(WARM_UP_PAIRS + pairs))
 
     def pair() -> None:

@@ -1,4 +1,4 @@
-"""MABWiser's UCB1. Its simulator replays logs and cannot play, so that predict and partial_fit are the way."""
+"""MABWiser's UCB1, by predict and partial_fit: its simulator only replays logs."""
 
 from importlib.metadata import version
 
@@ -12,7 +12,8 @@ from contestants.world import World, in_worlds
 def run(world: World, horizon: int) -> None:
     """With alpha = 1 the index is that of UCB1. Arrays, since lists take it longer."""
     bandit = MAB(world.arms, LearningPolicy.UCB1(alpha=1))
-    # An arm that was never played has index 0 here, below all others: the first plays must be made for it.
+    # An arm that was never played has index 0 here, below all others: the first plays must be made
+    # for it.
     bandit.fit(np.array(world.arms), np.array([world.play(arm) for arm in world.arms]))
     for _ in range(len(world.arms), horizon):
         arm = bandit.predict()

@@ -10,7 +10,7 @@ from contestants.protocol import Work, answer
 
 @numba.njit(nogil=True)
 def landing_after(landing, rewards, t, reward, first):
-    """The sum of the rewards of which a share lands in slot t; `rewards` are those of the last slots, in a ring."""
+    """The sum of the rewards with a share in slot t; `rewards` is a ring of the last slots."""
     end = len(rewards)
     landing -= rewards[t % end]
     rewards[t % end] = reward
@@ -50,7 +50,11 @@ def with_kernel(kernel):
     """How to do a work with a compiled loop that plays one replication."""
 
     def play(work: Work) -> list[float]:
-        rng, means, lags = np.random.default_rng(work.seed), np.array(work.means), work.lags and tuple(work.lags)
+        rng, means, lags = (
+            np.random.default_rng(work.seed),
+            np.array(work.means),
+            work.lags and tuple(work.lags),
+        )
         return [kernel(rng, means, work.horizon, lags) for _ in range(work.replications)]
 
     return play

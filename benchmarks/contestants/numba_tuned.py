@@ -11,9 +11,14 @@ from contestants.protocol import answer
 
 @numba.njit(nogil=True)
 def tuned_ucb1(rng, means, horizon, lags=None):
-    """Keeps averages and 1 / sqrt(plays), so that no arm but the one just played costs a root or a division."""
+    """Store averages and 1 / sqrt(pulls): only the arm just pulled costs a root and a division."""
     arms = len(means)
-    plays, collected, averages, breadths = np.zeros(arms), np.zeros(arms), np.full(arms, np.inf), np.zeros(arms)
+    plays, collected, averages, breadths = (
+        np.zeros(arms),
+        np.zeros(arms),
+        np.full(arms, np.inf),
+        np.zeros(arms),
+    )
     if lags is not None:
         rewards, landing = np.zeros(lags[1]), 0.0
     for t in range(horizon):

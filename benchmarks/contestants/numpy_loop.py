@@ -8,8 +8,13 @@ from contestants.protocol import Work, answer
 
 
 def play(work: Work) -> np.ndarray:
-    """Keeps averages and 1 / sqrt(plays), of which a slot changes one per replication; flat, since `take` is fast."""
-    rng, means, arms, runs = np.random.default_rng(work.seed), np.array(work.means), len(work.means), work.replications
+    """Store averages and 1 / sqrt(pulls); flat arrays, since `take` is fast."""
+    rng, means, arms, runs = (
+        np.random.default_rng(work.seed),
+        np.array(work.means),
+        len(work.means),
+        work.replications,
+    )
     plays, collected, averages, breadths, indices = np.zeros((5, runs * arms))
     starts = np.arange(runs) * arms
     first, end = work.lags or (0, 1)

@@ -1,4 +1,4 @@
-"""Optuna's ask and tell on its SQLite storage: a parameter with one choice per arm, drawn by its cheapest sampler."""
+"""Optuna's ask and tell on SQLite: one parameter with a choice per arm, its cheapest sampler."""
 
 import json
 import random
@@ -12,14 +12,16 @@ from contestants.pace import paced
 
 
 def main(path: str, arms: list[str], pairs: int, *, wal: bool) -> None:
-    """Measure in a new file and print the pace; a file that is put into WAL mode stays in it, whoever opens it."""
+    """Measure in a new file and print the pace; WAL mode is a property of the file."""
     if wal:
         connection = sqlite3.connect(path)
         connection.execute("PRAGMA journal_mode=WAL")
         connection.close()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     storage, rng = optuna.storages.RDBStorage(f"sqlite:///{path}"), random.Random(1)
-    study = optuna.create_study(storage=storage, sampler=optuna.samplers.RandomSampler(seed=1), direction="maximize")
+    study = optuna.create_study(
+        storage=storage, sampler=optuna.samplers.RandomSampler(seed=1), direction="maximize"
+    )
 
     def pair() -> None:
         trial = study.ask()

@@ -1,4 +1,4 @@
-"""How fast pairs of ask and tell are. Standard library only: this runs in every contestant's environment."""
+"""How fast pairs of ask and tell are. Standard library only, for every contestant's environment."""
 
 import time
 from collections.abc import Callable
@@ -16,7 +16,7 @@ class Pace:
 
 
 def paced(pair: Callable[[], object], pairs: int) -> Pace:
-    """How fast a pair is, on average over some; connections are made and statements compiled before the clock starts."""
+    """Seconds per pair on average, with connections and statements prepared beforehand."""
     for _ in range(WARM_UP_PAIRS):
         pair()
     wall, cpu = time.perf_counter(), time.process_time()

@@ -1,4 +1,4 @@
-"""What a contestant is asked and what it answers. Standard library only: this runs in every contestant's environment."""
+"""The request to a contestant and its answer. Standard library only, for every environment."""
 
 import json
 import math
@@ -16,8 +16,8 @@ REPEATS = 3
 class Work:
     """A policy on a Bernoulli bandit, played some times.
 
-    Without lags a reward lands whole in the slot of its pull; with lags (a, b) in equal shares at the lags a, ..., b-1, and
-    the total that lands in a slot is all that the policy sees of it.
+    Without lags a reward lands whole in the slot of its pull; with lags (a, b) in equal shares at
+    the lags a, ..., b-1, and the total that lands in a slot is all that the policy sees of it.
     """
 
     means: Sequence[float]
@@ -41,8 +41,8 @@ class Outcome:
 def answer(version: str, play: Callable[[Work], Sequence[float]]) -> None:
     """Do the work in argv and print the outcome.
 
-    The clock counts this process's CPU seconds over all its threads. The fastest of some repeats stands, the one least
-    disturbed by the rest of the machine; imports and compilation come before.
+    The clock counts this process's CPU seconds over all its threads. The fastest of some repeats
+    stands, the one least disturbed by the rest of the machine; imports and compilation come before.
 
     Parameters
     ----------

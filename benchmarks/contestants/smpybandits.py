@@ -1,4 +1,4 @@
-"""SMPyBandits' UCB, whose index is that of UCB1. Its evaluator calls the same two methods, and much besides."""
+"""SMPyBandits' UCB, with the index of UCB1, by the two methods that its evaluator calls."""
 
 from importlib.metadata import version
 

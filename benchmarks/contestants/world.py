@@ -1,4 +1,4 @@
-"""The bandit around libraries that bring none, or none that delays. Plain Python: faster for one slot at a time than numpy."""
+"""A delayed bandit for libraries without one. Plain Python is faster here than numpy."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -24,7 +24,9 @@ class World:
     def regret(self) -> float:
         """The pseudo-regret of all pulls so far."""
         best = max(self._means)
-        return sum(pulls * (best - mean) for pulls, mean in zip(self.pulls, self._means, strict=True))
+        return sum(
+            pulls * (best - mean) for pulls, mean in zip(self.pulls, self._means, strict=True)
+        )
 
 
 class LateWorld(World):
@@ -52,7 +54,8 @@ def in_worlds(run: Callable[[World, int], None]) -> Callable[[Work], list[float]
     def play(work: Work) -> list[float]:
         rng = random.Random(work.seed)
         worlds = [
-            LateWorld(work.means, rng, *work.lags) if work.lags else World(work.means, rng) for _ in range(work.replications)
+            LateWorld(work.means, rng, *work.lags) if work.lags else World(work.means, rng)
+            for _ in range(work.replications)
         ]
         for world in worlds:
             run(world, work.horizon)

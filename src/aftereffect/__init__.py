@@ -1,19 +1,41 @@
 """Bandits whose rewards come late, spread over time, and anonymous.
 
-In every slot one arm is played; its reward lands bit by bit in later slots; all that is ever seen is one total per slot,
-mixed from every arm played before.
+In every slot one arm is played; its reward arrives bit by bit in later slots; all that is observed
+is one total per slot, mixed from every arm played before.
 
 >>> import aftereffect as ae
->>> env = ae.StochasticBandit(means=[.9, .8, .7], spread=ae.Interval(30, 40))
->>> study = ae.simulate([ae.ArsUcb(alpha=4), ae.Ucb1()], env, horizon=100_000, replications=200, seed=7)
+>>> bandit = ae.StochasticBandit(means=[.9, .8, .7], delay=ae.Interval(30, 39))
+>>> study = ae.simulate(
+...     [ae.ArsUcb(alpha=4), ae.Ucb1()], bandit, horizon=100_000, replications=200, seed=7
+... )
 >>> study.checkpoints[-1], len(study)
 (100000, 2)
 
-Start with `simulate`; `parse` reads the spec strings of the command line.
+Start with `simulate`, or with `Experiment` for a live one. `parse` reads the spec strings of the
+command line. The packages `delays`, `rewards`, `growth`, `theory` and `testing` hold the rest.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from aftereffect import delays, growth, rewards
+from aftereffect._core import PolicyKernels, __version__, parse, register
+from aftereffect.bandits import AdversarialBandit, Bandit, StochasticBandit
 from aftereffect.client import Client
-from aftereffect.environments import AdversarialBandit, Environment, StochasticBandit
+from aftereffect.delays import (
+    Delay,
+    Geometric,
+    HoldBack,
+    Immediate,
+    Interval,
+    LinearDecay,
+    LinearRise,
+    PerArm,
+    PowerLaw,
+    RandomDelay,
+    Shape,
+    UniformDelay,
+)
 from aftereffect.errors import (
     AftereffectError,
     ConflictError,
@@ -27,10 +49,10 @@ from aftereffect.errors import (
     SpecError,
     StorageError,
     SweepError,
+    UnknownPolicyError,
     UnlikelyTotalError,
     WorkerError,
 )
-from aftereffect.growth import Exponential, Growth, Power
 from aftereffect.lag import LagEstimate, estimate_lag
 from aftereffect.live import Experiment, delete_experiment, open_storage
 from aftereffect.policies import (
@@ -46,30 +68,14 @@ from aftereffect.policies import (
     Policy,
     RoundRobin,
     SettleUcb,
+    State,
     Ucb1,
 )
-from aftereffect.provenance import __version__ as __version__
-from aftereffect.rewards import Bernoulli, Beta, Constant, Reward, Uniform
-from aftereffect.schedules import DrawnArm, DrawnRewards, Recorded, Schedule
 from aftereffect.simulation import PolicyRuns, Study, Trace, dask_cluster, simulate
-from aftereffect.spec import parse
-from aftereffect.spreads import (
-    Delaying,
-    Geometric,
-    HoldBack,
-    Immediate,
-    Interval,
-    LinearDecay,
-    LinearRise,
-    PerArm,
-    PowerLaw,
-    RandomDelay,
-    Shape,
-    Spread,
-    Spreading,
-    UniformDelay,
-)
 from aftereffect.sweeps import Sweep, SweepResults
+
+if TYPE_CHECKING:
+    from aftereffect import testing, theory
 
 __all__ = [
     "AdversarialBandit",
@@ -78,23 +84,16 @@ __all__ = [
     "ArsExp3",
     "ArsKlUcb",
     "ArsUcb",
-    "Bernoulli",
-    "Beta",
+    "Bandit",
     "Client",
     "Clw",
     "ConflictError",
-    "Constant",
     "CorruptionError",
-    "Delaying",
-    "DrawnArm",
-    "DrawnRewards",
-    "Environment",
+    "Delay",
     "Exp3",
     "Experiment",
-    "Exponential",
     "GeneralizedOdaaf",
     "Geometric",
-    "Growth",
     "HoldBack",
     "Immediate",
     "InputError",
@@ -110,20 +109,16 @@ __all__ = [
     "ParameterError",
     "PerArm",
     "Policy",
+    "PolicyKernels",
     "PolicyRuns",
-    "Power",
     "PowerLaw",
     "RandomDelay",
-    "Recorded",
-    "Reward",
     "RoundRobin",
-    "Schedule",
     "ServiceError",
     "SettleUcb",
     "Shape",
     "SpecError",
-    "Spread",
-    "Spreading",
+    "State",
     "StochasticBandit",
     "StorageError",
     "Study",
@@ -132,14 +127,30 @@ __all__ = [
     "SweepResults",
     "Trace",
     "Ucb1",
-    "Uniform",
     "UniformDelay",
+    "UnknownPolicyError",
     "UnlikelyTotalError",
     "WorkerError",
+    "__version__",
     "dask_cluster",
+    "delays",
     "delete_experiment",
     "estimate_lag",
+    "growth",
     "open_storage",
     "parse",
+    "register",
+    "rewards",
     "simulate",
+    "testing",
+    "theory",
 ]
+
+_LAZY = ("testing", "theory")
+
+
+def __getattr__(name: str) -> Any:
+    """Packages that few need are loaded when they are named."""
+    if name in _LAZY:
+        return import_module(f"aftereffect.{name}")
+    raise AttributeError(f"module 'aftereffect' has no attribute {name!r}")

@@ -4,21 +4,22 @@
 
     AftereffectError
     |-- SpecError           (ValueError)   a spec string that cannot be read
-    |-- ParameterError      (ValueError)   a value outside what is allowed
-    |   `-- UnlikelyTotalError             a total far from all that was seen, which must be confirmed
-    |-- SweepError          (ValueError)   a sweep file that cannot be played, with all its problems
+    |-- ParameterError      (ValueError)   a value outside its range
+    |   |-- UnknownPolicyError (KeyError)  a policy that a study does not have
+    |   `-- UnlikelyTotalError             a total far from all others; confirm it
+    |-- SweepError          (ValueError)   a sweep file with problems, all of them listed
     |-- OutputError         (OSError)      a path that cannot be written
-    |-- InputError          (OSError)      a file that cannot be read as what it should be
+    |-- InputError          (OSError)      a file that cannot be read
     |-- MissingExtraError   (ImportError)  an optional dependency that is not installed
-    |-- WorkerError         (RuntimeError) workers that cannot be reached, are gone, or run other code
-    |-- ConflictError       (ValueError)   something else than what a live experiment has recorded
+    |-- WorkerError         (RuntimeError) workers that are gone, unreachable, or run other code
+    |-- ConflictError       (ValueError)   a request that contradicts what is recorded
     |-- NotFoundError       (LookupError)  no live experiment of that name
-    |-- ServiceError        (OSError)      a service that is away, or refuses
+    |-- ServiceError        (OSError)      a service that does not answer, or refuses
     `-- StorageError        (OSError)      a storage that cannot be reached, read or written
-        `-- CorruptionError                a storage that holds something else than was recorded
+        `-- CorruptionError                a storage whose content was damaged or changed
 
-Each leaf is also the builtin that a caller would think of catching, and each message is one line that says what was
-expected, what came, and what to do.
+Each leaf is also the builtin error that a caller would catch. Each message is one line that says
+what was expected, what came, and what to do.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,24 +32,34 @@ class AftereffectError(Exception):
 
 
 class SpecError(AftereffectError, ValueError):
-    """A spec string such as ``interval(30, 40)`` that cannot be read; ``field`` is its parameter where that is known."""
+    """A spec string such as ``interval(30, 39)`` that cannot be read.
+
+    ``field`` is the parameter it was given for, if that is known.
+    """
 
     field: str | None = None
 
 
 class ParameterError(AftereffectError, ValueError):
-    """A parameter outside what is allowed; ``field`` is its name where that is known."""
+    """A parameter outside its range; ``field`` is its name, if that is known."""
 
     field: str | None = None
 
 
 class UnlikelyTotalError(ParameterError):
-    """A total that is far from all that a live experiment has seen: a typing error, or to be confirmed."""
+    """A total far from all others of the experiment: a typing error, unless you confirm it."""
+
+
+class UnknownPolicyError(ParameterError, KeyError):
+    """A policy that a study does not have."""
+
+    def __str__(self) -> str:
+        return Exception.__str__(self)  # KeyError would show the message in quotes
 
 
 @contextmanager
 def about(field: str) -> Iterator[None]:
-    """Name the parameter that errors raised within are about."""
+    """Set ``field`` of the errors raised within."""
     try:
         yield
     except (ParameterError, SpecError) as error:
@@ -57,7 +68,7 @@ def about(field: str) -> Iterator[None]:
 
 
 class SweepError(AftereffectError, ValueError):
-    """A sweep file that cannot be played; ``problems`` has a line for each reason."""
+    """A sweep file with problems; ``problems`` has a line for each."""
 
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = list(problems)
@@ -69,7 +80,7 @@ class OutputError(AftereffectError, OSError):
 
 
 class InputError(AftereffectError, OSError):
-    """A file that cannot be read as what it should be."""
+    """A file that cannot be read, or that holds something else than expected."""
 
 
 class MissingExtraError(AftereffectError, ImportError):
@@ -77,16 +88,21 @@ class MissingExtraError(AftereffectError, ImportError):
 
 
 class WorkerError(AftereffectError, RuntimeError):
-    """Workers of an executor that cannot be reached, are gone, or run other code."""
+    """Workers of an executor that are gone, cannot be reached, or run other code."""
 
 
 class ConflictError(AftereffectError, ValueError):
-    """Something else than what a live experiment has recorded; nothing was changed.
+    """The request contradicts what is already recorded; nothing was changed.
 
-    ``recorded`` is what it has, and ``given`` what came, by name and in the types that JSON has.
+    ``recorded`` and ``given`` say what differs, by name and in the types of JSON.
     """
 
-    def __init__(self, message: str, recorded: Mapping[str, Any] | None = None, given: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        recorded: Mapping[str, Any] | None = None,
+        given: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__(message)
         self.recorded = dict(recorded or {})
         self.given = dict(given or {})
@@ -97,7 +113,7 @@ class NotFoundError(AftereffectError, LookupError):
 
 
 class ServiceError(AftereffectError, OSError):
-    """A service that is away, or refuses."""
+    """A service that does not answer, or refuses."""
 
 
 class StorageError(AftereffectError, OSError):
@@ -105,4 +121,4 @@ class StorageError(AftereffectError, OSError):
 
 
 class CorruptionError(StorageError):
-    """A storage that holds something else than was recorded."""
+    """A storage whose content is not what was recorded: damaged or changed."""

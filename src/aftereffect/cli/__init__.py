@@ -1,5 +1,8 @@
 """The command line: ``aftereffect``, or ``python -m aftereffect``."""
 
-from aftereffect.cli.main import command, main
+from aftereffect.cli._app import command, main
 
-__all__ = ["command", "main"]
+__all__ = [
+    "command",
+    "main",
+]

@@ -1,4 +1,4 @@
-"""A live experiment: ask which arm, tell what came, survive."""
+"""A live experiment: ask which arm to play, tell what was observed, survive every crash."""
 
 import os
 import threading
@@ -6,66 +6,78 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from aftereffect.checks import whole
-from aftereffect.errors import ConflictError, CorruptionError, NotFoundError, ParameterError
-from aftereffect.extras import require
-from aftereffect.live.events import fingerprint, now
-from aftereffect.live.history import SAVERS, SUFFIXES, Line, lines
-from aftereffect.live.ledger import Ledger, Saved
-from aftereffect.live.outlook import check_playable
-from aftereffect.live.reading import caught_up, events_about, opened, settings_of
-from aftereffect.live.rules import (
-    Outcome,
-    Slot,
-    checked_key,
-    decide,
-    decided,
-    decided_for,
-    finish,
-    skip,
-    tell,
-    tellings,
+from aftereffect._core import (
+    as_spec,
+    atomic_write,
+    check_int,
+    check_or_draw_seed,
+    check_writable,
+    require_extra,
 )
-from aftereffect.live.settings import MOST_LIVE_SLOTS, Settings, checked_name
-from aftereffect.live.snapshot import is_due, taken
-from aftereffect.live.status import Status, status_of
+from aftereffect.errors import ConflictError, CorruptionError, ParameterError
+from aftereffect.lag import LagEstimate, estimate_lag
+from aftereffect.live import _rules as rules
+from aftereffect.live._reading import (
+    catch_up,
+    is_snapshot_due,
+    load_state,
+    read_settings,
+    read_slot_events,
+    take_snapshot,
+)
+from aftereffect.live._state import ExperimentState, SnapshotMark
+from aftereffect.live.events import fingerprint, now
+from aftereffect.live.maintenance import Verification, find_record, verify_experiment
+from aftereffect.live.records import (
+    HISTORY_SUFFIXES,
+    Decision,
+    SlotRecord,
+    TotalRecord,
+    make_records,
+    read_totals,
+    save_history,
+)
+from aftereffect.live.settings import MAX_LIVE_SLOTS, Settings, check_name
+from aftereffect.live.status import Status, check_playable, make_status
 from aftereffect.live.storage import DEFAULT_STORAGE, Log, Record, Storage, View, open_storage
-from aftereffect.live.verification import Verification, verified
-from aftereffect.outputs import replacing, writable
 from aftereffect.policies import Policy
-from aftereffect.seeds import seed_or_drawn
-from aftereffect.spec import as_spec, nearest
 
-#: Slots whose events are read at a time.
+#: The number of slots whose events are read at a time.
 _PIECE = 5_000
 
 
 class Experiment:
-    """One experiment in a storage. Make one with `create`, get back to it with `open`.
+    """An experiment in a storage: `create` begins one, `open` opens one that exists.
 
-    May be shared by threads, and any number of processes may work on the same experiment at once.
+    Threads may share the object, and any number of processes may work on one experiment at once.
+    Use it as a context manager to close its storage at the end of the block; the experiment itself
+    goes on until `end` ends it.
 
     Examples
     --------
     >>> from aftereffect import Experiment
-    >>> banner = Experiment.create("banner", arms=["A", "B"], policy="ars-ucb", reward_range=(0, 200), storage="memory://")
-    >>> banner.ask()
-    Slot(number=0, arm='A', round=0, until=0, hold=False)
-    >>> banner.tell(0, 37)
-    Outcome(slot=0, value=37.0, change='recorded', arm='A')
-    >>> banner.ask().arm
-    'B'
+    >>> with Experiment.create(
+    ...     "banner", arms=["A", "B"], policy="ars-ucb", reward_range=(0, 200), storage="memory://"
+    ... ) as banner:
+    ...     print(banner.ask(0))
+    ...     print(banner.tell(0, 37))
+    ...     print(banner.ask(1).arm)
+    Decision(slot=0, arm='A', round=0, until=0, hold=False)
+    TotalRecord(slot=0, total=37.0, change='recorded', arm='A')
+    B
     """
 
     def __init__(self, storage: Storage, record: Record) -> None:
         self._storage = storage
         self._record = record
         self._lock = threading.RLock()
-        self._ledger: Ledger | None = None
-        #: Whether `create` has made it just now.
+        self._state: ExperimentState | None = None
+        #: Whether `create` or `open` opened the storage, so that `close` must close it.
+        self._owns_storage = False
+        #: Whether `create` has just created the experiment.
         self.is_new = False
-        with self._named():
-            self.settings = settings_of(record)
+        with self._naming_damage():
+            self.settings = read_settings(record)
 
     @classmethod
     def create(
@@ -80,283 +92,364 @@ class Experiment:
         seed: int | None = None,
         storage: Storage | str = DEFAULT_STORAGE,
     ) -> "Experiment":
-        """Begin an experiment; if it is there already, with these settings, it is opened.
+        """Create an experiment; if it exists with the same settings, open it.
 
         Parameters
         ----------
         name
             Letters, digits, ``-``, ``_`` and ``.``, 1 to 100 of them.
         arms
-            What to choose from: at least two names.
+            The names of the arms, at least two.
         policy
             A policy or its spec string.
         reward_range
-            The least and the most that the play of one slot can bring in all, over its whole life. Totals are scaled by it, not
-            capped: several plays may land in one slot.
+            The least and the most that one pull can bring in all, over its whole life. Totals are
+            scaled by it. A total may be larger, as rewards of several pulls may arrive in one slot.
         max_total
-            The largest total to believe, against typing errors.
+            The largest total to accept, against typing errors.
         horizon
-            How many slots it will last, for policies that plan ahead; nothing is decided beyond it.
+            The number of slots that the experiment will last. Some policies need it; nothing is
+            decided beyond it.
         seed
-            Of what a randomised policy draws; drawn if not given, and part of the settings.
+            The seed of a randomised policy; drawn if not given, and part of the settings.
         storage
             A storage, or its URL (see `open_storage`).
 
         Raises
         ------
         ConflictError
-            If there is an experiment of that name with other settings.
+            If an experiment of that name exists with other settings.
         """
-        drawn = seed_or_drawn(seed)
-        wanted = Settings(name, arms, as_spec(policy, Policy), reward_range, drawn, max_total, horizon)
-        if wanted.name in (".", ".."):  # a part of a path that no address can hold
+        drawn = check_or_draw_seed(seed)
+        wanted = Settings(
+            name, arms, as_spec(policy, Policy), reward_range, drawn, max_total, horizon
+        )
+        if wanted.name in (".", ".."):  # no web address can have such a part
             raise ParameterError(f"an experiment cannot be named {wanted.name!r}: add a letter")
         check_playable(wanted)
-        kept = storage if isinstance(storage, Storage) else open_storage(storage)
-        given = (wanted.name, wanted.written(), now())
-        record, new = kept.create(*given, fingerprint(*given))
-        experiment = cls(kept, record)
-        if not new:
-            experiment._check_same(wanted, any_seed=seed is None)
-        experiment.is_new = new
+        given = (wanted.name, wanted.to_json(), now())
+        with _opening(storage) as (opened, owned):
+            record, new = opened.create(*given, fingerprint(*given))
+            experiment = cls(opened, record)
+            if not new:
+                experiment._check_same(wanted, any_seed=seed is None)
+        experiment.is_new, experiment._owns_storage = new, owned
         return experiment
 
     @classmethod
-    def open(cls, name: str, *, storage: Storage | str = DEFAULT_STORAGE, check: bool = True) -> "Experiment":
-        """Get back to an experiment; its snapshot, and what was recorded since, are checked.
+    def open(
+        cls, name: str, *, storage: Storage | str = DEFAULT_STORAGE, check: bool = True
+    ) -> "Experiment":
+        """Open an experiment, and check its snapshot and the events after it.
 
         Parameters
         ----------
         name
-            As it was created.
+            The name it was created with.
         storage
             A storage, or its URL (see `open_storage`).
         check
-            False to get hold of one that may be damaged, in order to `verify` it.
+            False to open an experiment that may be damaged, in order to `verify` it.
 
         Raises
         ------
         NotFoundError
-            If there is none of that name.
+            If there is no experiment of that name.
         CorruptionError
-            If what is there is not what was recorded.
+            If the storage does not hold what was recorded.
         """
-        checked_name(name)
-        kept = storage if isinstance(storage, Storage) else open_storage(storage)
-        record = kept.find(name)
-        if record is None:
-            raise NotFoundError(f"there is no experiment {name!r} in {kept.url}: {nearest(name, kept.names())}")
-        experiment = cls(kept, record)
-        if check:
-            with experiment._reading():
-                pass
+        check_name(name)
+        with _opening(storage) as (opened, owned):
+            experiment = cls(opened, find_record(opened, name))
+            if check:
+                with experiment._reading():
+                    pass
+        experiment._owns_storage = owned
         return experiment
+
+    def close(self) -> None:
+        """Close the storage if `create` or `open` opened it from a URL; the experiment goes on.
+
+        A storage object that the caller passed stays open.
+        """
+        if self._owns_storage:
+            self._storage.close()
+
+    def __enter__(self) -> "Experiment":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def __repr__(self) -> str:
         return f"<Experiment {self.name!r} in {self._storage.url}>"
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the experiment."""
         return self.settings.name
 
     @property
     def storage(self) -> Storage:
-        """Where it is kept."""
+        """The storage that has the experiment."""
         return self._storage
 
     @property
     def record(self) -> Record:
-        """As it lies in the storage; its chain of events begins there."""
+        """The record of the experiment in its storage; the chain of events begins with it."""
         return self._record
 
-    def ask(self, slot: int | None = None, *, key: str | None = None) -> Slot:
-        """Decide the next slot, and record it before answering; or tell again what was decided.
+    def ask(self, slot: int | None = None, *, key: str | None = None) -> Decision:
+        """Decide the next slot and record the decision, or return the decision of a past slot.
 
         Parameters
         ----------
         slot
-            The number of a decided slot, or of the next one; the next one if not given. To ask with the number is the safe way:
-            however often it is repeated, after whatever crash, the answer is the same and no slot is passed over.
+            The number of a decided slot or of the next one; if not given, the next one. Asking by
+            number is safe: the same question has the same answer, even after a crash, and no slot
+            is passed over.
         key
-            The other safe way, for those who do not count: any text, used for one slot alone. The same key gives the same slot.
+            An idempotency key, which makes asking without a number safe: any text, used for one
+            slot only. The same key returns the same decision.
         """
-        return self.decide(slot, key)[0]
+        return self.find_or_decide(slot, key)[0]
 
-    def decide(self, slot: int | None = None, key: str | None = None) -> tuple[Slot, bool]:
-        """As `ask`; and whether it was decided just now."""
+    def find_or_decide(
+        self, slot: int | None = None, key: str | None = None
+    ) -> tuple[Decision, bool]:
+        """Do what `ask` does, and also return whether the decision is new."""
         if slot is not None and key is not None:
-            raise ParameterError("ask with the number of a slot or with a key, not with both")
-        number = None if slot is None else whole("slot", slot)
-        asked = None if key is None else checked_key(key)
+            raise ParameterError("ask with a slot or with a key, not with both")
+        number = None if slot is None else check_int("slot", slot)
+        checked = None if key is None else rules.check_key(key)
 
-        def known(view: View) -> Slot | None:
-            if asked is not None:
-                return decided_for(view, self._record, self.settings, asked)
-            return None if number is None else decided(view, self._record, self.settings, number)
+        def find(view: View) -> Decision | None:
+            if checked is not None:
+                return rules.find_decision_by_key(view, self._record, self.settings, checked)
+            if number is not None:
+                return rules.find_decision(view, self._record, self.settings, number)
+            return None
 
-        ledger = self._ledger
-        if number is not None and number < (MOST_LIVE_SLOTS if ledger is None else ledger.next_slot):
-            with self.viewing() as view:  # who only looks keeps nobody waiting; a key is mostly new
-                answer = known(view)
+        decided = MAX_LIVE_SLOTS if self._state is None else self._state.next_slot
+        if number is not None and number < decided:
+            with self.read_log() as view:  # a reader makes no writer wait
+                answer = find(view)
             if answer is not None:
                 return answer, False
-        with self._writing() as (log, ledger):
-            if asked or (number is not None and number < ledger.next_slot):  # another client may have been faster
-                answer = known(log)
+        with self._writing() as (log, state):
+            if checked or (number is not None and number < state.next_slot):
+                answer = find(log)  # another client may have decided it meanwhile
                 if answer is not None:
                     return answer, False
-                if number is not None and not ledger.is_skipped(number):
-                    raise CorruptionError(f"slot {number} was decided, and its decision is gone")
-            return decide(log, ledger, number, asked), True
+                if number is not None and not state.is_skipped(number):
+                    raise CorruptionError(
+                        f"slot {number} was decided, but the log has no decision for it"
+                    )
+            return rules.decide(log, state, number, checked), True
 
-    def tell(self, slot: int, value: float, *, arm: str | None = None, revise: bool = False, confirm: bool = False) -> Outcome:
+    def tell(
+        self,
+        slot: int,
+        total: float,
+        *,
+        arm: str | None = None,
+        revise: bool = False,
+        confirm: bool = False,
+    ) -> TotalRecord:
         """Record the total of a slot.
 
         Parameters
         ----------
         slot
-            The number of a slot that is past. Totals may come late and in any order: none is ignored.
-        value
-            All that was seen in it, whichever arms it came from.
+            The number of a decided slot. Totals may come late and in any order; none is ignored.
+        total
+            All that was observed in the slot, whichever arms it came from.
         arm
-            The arm that was really played, if not the one that was advised. The log keeps both; policies learn from this one.
+            The arm that was played, if it was not the advised one. The log has both; the policy
+            learns from this one.
         revise
-            Replace what was told before, while no decision was made by it.
+            Replace the recorded total, which is possible until a decision depends on it.
         confirm
-            The total is right, however far it is from all that was seen.
+            Accept the total even if it is far from all others.
 
         Raises
         ------
         ConflictError
-            If something else was told before, or the experiment is closed.
+            If another total is recorded, or the experiment has ended.
         ParameterError
-            If the slot or the value cannot be; nothing is recorded. An `UnlikelyTotalError` can be confirmed.
+            If the slot or the total is not possible; nothing is recorded. An `UnlikelyTotalError`
+            can be confirmed.
         """
-        if value is None:
-            raise ParameterError(f"the total of slot {slot} must be a number, got None: what will never be known is missing")
-        return self.tell_many([(slot, value, arm)], revise=revise, confirm=confirm)[0]
+        if total is None:
+            raise ParameterError(
+                f"tell needs a number for slot {slot}, got None: "
+                f"if the total is lost, call mark_missing({slot})"
+            )
+        return self.tell_many([(slot, total, arm)], revise=revise, confirm=confirm)[0]
 
-    def missing(self, slot: int, *, revise: bool = False) -> Outcome:
-        """Record that the total of a slot will never be known: it counts neither as reward nor as play."""
+    def mark_missing(self, slot: int, *, revise: bool = False) -> TotalRecord:
+        """Record that the total of a slot is lost: the policy ignores the slot."""
         return self.tell_many([(slot, None)], revise=revise)[0]
 
     def tell_many(
         self,
-        outcomes: Mapping[int, float | None] | Iterable[tuple[int, float | None] | tuple[int, float | None, str | None]],
+        totals: Mapping[int, float | None]
+        | Iterable[tuple[int, float | None] | tuple[int, float | None, str | None]],
         *,
         revise: bool = False,
         confirm: bool = False,
-    ) -> list[Outcome]:
-        """Record many at once, all or nothing: slots and their totals, None where one is missing, in any order.
+    ) -> list[TotalRecord]:
+        """Record the totals of several slots: all of them, or none.
 
-        A third part of a row names the arm that was really played, if not the one that was advised.
+        Each row is a slot and its total, None if that is missing, and the arm that was played, if
+        it was not the advised one.
         """
-        rows = tellings(outcomes)  # now: where they come from may take its time, or ask this experiment
-        with self._writing() as (log, ledger):
-            return [tell(log, ledger, self._record, row, revise=revise, confirm=confirm) for row in rows]
+        rows = read_totals(totals)  # before the lock: the rows may come from a slow iterator
+        with self._writing() as (log, state):
+            return [
+                rules.tell(log, state, self._record, row, revise=revise, confirm=confirm)
+                for row in rows
+            ]
 
     def skip(self, first: int, last: int | None = None) -> Status:
-        """Record that nothing was decided for some slots, from the next one on: during an outage, say.
+        """Record that nothing was decided for some slots, such as during an outage.
 
-        They count neither as reward nor as play; a round that is under way goes on after them. Where an arm was played all the
-        same, `tell` with that arm.
+        The first must be the next slot. The policy ignores these slots, and an open round goes on
+        after them. If an arm was played all the same, `tell` its totals with that arm.
         """
-        begin, end = whole("first", first), whole("last", first if last is None else last)
-        with self._writing() as (log, ledger):
-            skip(log, ledger, begin, end)
-            return status_of(ledger)
+        begin, stop = check_int("first", first), check_int("last", first if last is None else last)
+        with self._writing() as (log, state):
+            rules.skip(log, state, begin, stop)
+            return make_status(state)
 
     def status(self) -> Status:
-        """How it stands, arm by arm, and what comes next."""
-        with self._reading() as (_, ledger):
-            return status_of(ledger)
+        """How the experiment stands, arm by arm, and what comes next."""
+        with self._reading() as (_, state):
+            return make_status(state)
 
-    def history(self, after: int = -1, limit: int | None = None) -> list[Line]:
-        """What happened in the slots after one, at most so many of them."""
-        first = whole("after", after, at_least=-1) + 1
-        most = None if limit is None else whole("limit", limit)
-        with self._reading() as (view, ledger):
-            stop = ledger.next_slot if most is None else min(first + most, ledger.next_slot)
-            return list(self._lines(view, ledger.ahead(), first, stop))
+    def history(self, after: int = -1, limit: int | None = None) -> list[SlotRecord]:
+        """The slots after slot `after`, at most `limit` of them."""
+        first = check_int("after", after, at_least=-1) + 1
+        most = None if limit is None else check_int("limit", limit)
+        with self._reading() as (view, state):
+            stop = state.next_slot if most is None else min(first + most, state.next_slot)
+            return list(self._read_records(view, state.ahead(), first, stop))
+
+    def lag(self, *, level: float = 0.9) -> LagEstimate:
+        """Estimate from the history how long effects last; see `aftereffect.estimate_lag`."""
+        return estimate_lag(self.history(), level=level)
 
     def export(self, path: str | os.PathLike[str]) -> None:
-        """Write the history into a .csv or a .parquet file (needs the extra ``data``)."""
+        """Write the history to a .csv or a .parquet file (needs the extra ``data``)."""
         if Path(path).suffix.lower() == ".parquet":
-            require("data")
-        target = writable(path, SUFFIXES)
-        with self._reading() as (view, ledger), replacing(target) as draft:
-            SAVERS[target.suffix.lower()](self._lines(view, ledger.ahead(), 0, ledger.next_slot), draft)
+            require_extra("data")
+        target = check_writable(path, HISTORY_SUFFIXES)
+        with self._reading() as (view, state), atomic_write(target) as draft:
+            records = self._read_records(view, state.ahead(), 0, state.next_slot)
+            save_history(records, draft, target.suffix.lower())
 
     def verify(self) -> Verification:
-        """Check every event, derive every decision again, and compare the snapshot with the log."""
+        """Check every event, derive every decision again, and compare snapshot and log."""
         with self._storage.reading(self._record.id) as view:
-            return verified(self._storage, self._record, self.settings, view)
+            return verify_experiment(self._storage, self._record, self.settings, view)
 
-    def close(self) -> Status:
-        """End it: nothing is decided or told from now on. Its final table; closing again gives the same."""
-        with self._writing() as (log, ledger):
-            finish(log, ledger)
-            return status_of(ledger)
+    def end(self) -> Status:
+        """End the experiment for good: from now on nothing is decided or recorded.
 
-    def _lines(self, view: View, ledger: Ledger, first: int, stop: int) -> Iterator[Line]:
-        for begin in range(first, stop, _PIECE):
-            end = min(begin + _PIECE, stop)
-            yield from lines(ledger, events_about(view, self._record, begin, end), begin, end)
+        Returns its final status. Ending it again changes nothing.
+        """
+        with self._writing() as (log, state):
+            rules.end(log, state)
+            return make_status(state)
 
     @contextmanager
-    def viewing(self) -> Iterator[View]:
-        """Its log as it is now, for those who read it event by event; nothing of it is proved."""
-        with self._named(), self._storage.reading(self._record.id) as view:
+    def read_log(self) -> Iterator[View]:
+        """The log as it is now, to be read event by event; the hashes are not checked."""
+        with self._naming_damage(), self._storage.reading(self._record.id) as view:
             yield view
 
-    @contextmanager
-    def _reading(self) -> Iterator[tuple[View, Ledger]]:
-        """The log as it is now, and its fold."""
-        with self._lock, self.viewing() as view:
-            yield view, self._current(view)
+    def _read_records(
+        self, view: View, state: ExperimentState, first: int, stop: int
+    ) -> Iterator[SlotRecord]:
+        for begin in range(first, stop, _PIECE):
+            end = min(begin + _PIECE, stop)
+            events = read_slot_events(view, self._record, begin, end)
+            yield from make_records(state, events, begin, end)
 
     @contextmanager
-    def _writing(self) -> Iterator[tuple[Log, Ledger]]:
-        """The same, to be added to."""
-        with self._lock, self._named():
+    def _reading(self) -> Iterator[tuple[View, ExperimentState]]:
+        """The log as it is now, and its state."""
+        with self._lock, self.read_log() as view:
+            yield view, self._update_state(view)
+
+    @contextmanager
+    def _writing(self) -> Iterator[tuple[Log, ExperimentState]]:
+        """The log as it is now, to be written to, and its state."""
+        with self._lock, self._naming_damage():
             try:
                 with self._storage.writing(self._record.id) as log:
-                    ledger = self._current(log)
-                    place = ledger.place
-                    yield log, ledger
-                    if is_due(ledger):
-                        log.save(taken(ledger))
-                        ledger.saved = Saved(ledger.place.seq, ledger.rounds)
+                    state = self._update_state(log)
+                    head = state.head
+                    yield log, state
+                    if is_snapshot_due(state):
+                        log.save(take_snapshot(state))
+                        state.last_snapshot = SnapshotMark(state.head.seq, state.rounds)
             except BaseException as error:
-                # A refusal changed nothing. After anything else the log is read again: it knows what was kept.
+                # A refusal changes nothing, so the state is still right. After any other error it
+                # may not be, and is loaded from the log again.
                 refused = isinstance(error, (ParameterError, ConflictError))
-                if not refused or self._ledger is None or self._ledger.place != place:
-                    self._ledger = None
+                if not refused or self._state is None or self._state.head != head:
+                    self._state = None
                 raise
 
-    def _current(self, view: View) -> Ledger:
-        ledger, self._ledger = self._ledger, None  # an event that proves false leaves nothing behind
-        if ledger is not None:
-            ledger = caught_up(ledger, view)
-        self._ledger = opened(self.settings, self._record, view) if ledger is None else ledger
-        return self._ledger
+    def _update_state(self, view: View) -> ExperimentState:
+        # A state that fails to catch up is dropped: it may have folded half of the events.
+        state, self._state = self._state, None
+        if state is not None:
+            state = catch_up(state, view)
+        if state is None:
+            state = load_state(self.settings, self._record, view)
+        self._state = state
+        return state
 
     @contextmanager
-    def _named(self) -> Iterator[None]:
-        """Say which experiment is damaged, and what can be done."""
+    def _naming_damage(self) -> Iterator[None]:
+        """Add the name of the experiment to an error about damage, and what to do."""
         try:
             yield
         except CorruptionError as error:
             raise CorruptionError(
-                f"experiment {self._record.name!r} is damaged, {error}; verify tells how much is whole, restore a backup"
+                f"experiment {self._record.name!r} is damaged, {error}; "
+                "verify it to see how much is whole, and restore a backup"
             ) from None
 
     def _check_same(self, wanted: Settings, *, any_seed: bool) -> None:
-        known, asked = self.settings.plain(), wanted.plain()
-        names = [name for name in known if known[name] != asked[name] and not (name == "seed" and any_seed)]
+        known, asked = self.settings.to_dict(), wanted.to_dict()
+        names = [
+            name
+            for name in known
+            if known[name] != asked[name] and not (name == "seed" and any_seed)
+        ]
         if names:
             recorded, given = ({name: each[name] for name in names} for each in (known, asked))
-            have, came = (", ".join(f"{name} {value}" for name, value in each.items()) for each in (recorded, given))
-            message = f"experiment {self.name!r} exists with {have}; got {came}: a new idea is a new experiment"
-            raise ConflictError(message, recorded, given)
+            changes = "; ".join(f"{name} is {known[name]}, got {asked[name]}" for name in names)
+            raise ConflictError(
+                f"experiment {self.name!r} already exists with other settings ({changes}): "
+                "open it, or choose another name",
+                recorded,
+                given,
+            )
+
+
+@contextmanager
+def _opening(storage: Storage | str) -> Iterator[tuple[Storage, bool]]:
+    """A storage, and whether it was opened here from a URL; closed again if the body fails."""
+    if isinstance(storage, Storage):
+        yield storage, False
+        return
+    opened = open_storage(storage)
+    try:
+        yield opened, True
+    except BaseException:
+        opened.close()
+        raise

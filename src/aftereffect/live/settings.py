@@ -1,4 +1,4 @@
-"""What an experiment is, for life: arms, policy, range, horizon, seed."""
+"""The settings of an experiment, which never change: arms, policy, range, horizon, seed."""
 
 import json
 import math
@@ -9,23 +9,29 @@ from dataclasses import dataclass, fields
 from typing import Any
 from unicodedata import normalize
 
-from aftereffect.checks import real, sequence, shown, whole
+from aftereffect._core import (
+    MAX_SEED,
+    as_spec,
+    check_float,
+    check_int,
+    check_sequence,
+    parse,
+    short_repr,
+)
+from aftereffect.delays import DelayFacts
 from aftereffect.errors import ParameterError, SpecError, about
-from aftereffect.knowledge import Knowledge
 from aftereffect.policies import Policy
-from aftereffect.seeds import LARGEST_SEED
-from aftereffect.spec import as_spec, parse
 
-#: A slot a millisecond for 34 years; policies that do without a horizon get parameters for this one.
-MOST_LIVE_SLOTS = 2**40
-MOST_ARMS = 10_000
-LONGEST_NAME = 100
-#: Of what totals may be, so that their sums are numbers.
-_LARGEST = 1e100
+#: A slot per millisecond for 34 years. Policies that need no horizon get parameters for this one.
+MAX_LIVE_SLOTS = 2**40
+MAX_ARMS = 10_000
+MAX_NAME_LENGTH = 100
+#: The largest end of a reward range, so that sums of totals stay finite.
+_MAX_REWARD = 1e100
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
-#: Nobody knows the delays of the world.
-_NOTHING = Knowledge(math.inf, math.inf, math.inf)
+#: A live experiment knows nothing about its delays.
+_NO_FACTS = DelayFacts(math.inf, math.inf, math.inf)
 
 
 @dataclass(frozen=True)
@@ -39,15 +45,16 @@ class Settings:
     arms
         The arms' names, at least two, all different.
     policy
-        A policy or its spec string. One that must be told about delays is refused unless it is.
+        A policy or its spec string. It is refused if it needs to know delays and does not.
     reward_range
-        The least and the most that one slot's play can bring in all, over its whole life.
+        The least and the most that one pull can bring in all, over its whole life.
     seed
-        Of the random numbers that the policy draws.
+        The seed of the random numbers that the policy draws.
     max_total
-        The largest total that is believed, against typing errors.
+        The largest total that is accepted, against typing errors.
     horizon
-        How many slots the experiment lasts; needed by policies that plan for it, and then no slot is decided beyond it.
+        The number of slots that the experiment lasts. Some policies need it. No slot is decided
+        beyond it.
     """
 
     name: str
@@ -60,13 +67,21 @@ class Settings:
 
     def __post_init__(self) -> None:
         checks: dict[str, Callable[[Any], object]] = {
-            "name": checked_name,
-            "arms": _arms,
-            "reward_range": _range,
-            "seed": lambda seed: whole("seed", seed, at_most=LARGEST_SEED),
-            "max_total": lambda total: total if total is None else real("max_total", total, above=self.reward_range[0]),
-            "horizon": lambda slots: slots if slots is None else _horizon(slots, len(self.arms)),
-            "policy": lambda policy: _policy(policy, self.horizon),
+            "name": check_name,
+            "arms": _check_arms,
+            "reward_range": _check_range,
+            "seed": lambda seed: check_int("seed", seed, at_most=MAX_SEED),
+            "max_total": lambda total: (
+                total
+                if total is None
+                else check_float("max_total", total, above=self.reward_range[0])
+            ),
+            "horizon": lambda slots: (
+                slots
+                if slots is None
+                else check_int("horizon", slots, at_least=len(self.arms), at_most=MAX_LIVE_SLOTS)
+            ),
+            "policy": lambda policy: _check_policy(policy, self.horizon),
         }
         for name, check in checks.items():
             with about(name):
@@ -74,79 +89,97 @@ class Settings:
 
     @property
     def planned_slots(self) -> int:
-        """For how many slots the policy's parameters are made."""
-        return self.horizon or MOST_LIVE_SLOTS
+        """The number of slots that the policy plans for."""
+        return self.horizon or MAX_LIVE_SLOTS
 
-    def scaled(self, total: float) -> float:
-        """A slot's total on the scale where one play brings 0 to 1."""
+    def scale(self, total: float) -> float:
+        """Scale a total so that one pull brings 0 to 1."""
         low, high = self.reward_range
         return (total - low) / (high - low)
 
-    def written(self) -> str:
-        """As text that `read` takes back, the same for equal settings."""
-        return json.dumps(self.plain(), ensure_ascii=False)
+    def to_json(self) -> str:
+        """Write the settings as text; equal settings give equal text."""
+        return json.dumps(self.to_dict(), ensure_ascii=False)
 
-    def plain(self) -> dict[str, Any]:
-        """By name, in the types that JSON has."""
-        return {field.name: getattr(self, field.name) for field in fields(self)} | {"policy": str(self.policy)}
+    def to_dict(self) -> dict[str, Any]:
+        """The settings by name, in types that JSON has."""
+        return {field.name: getattr(self, field.name) for field in fields(self)} | {
+            "policy": str(self.policy)
+        }
 
     @classmethod
-    def read(cls, text: str) -> "Settings":
-        """What `written` wrote."""
+    def from_json(cls, text: str) -> "Settings":
+        """Read what `to_json` wrote."""
         return cls(**json.loads(text))
 
 
-def checked_name(name: object) -> str:
-    """The name of an experiment, if it can be one."""
+def check_name(name: object) -> str:
+    """Check the name of an experiment."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ParameterError(
-            f"an experiment's name must be 1 to {LONGEST_NAME} letters, digits, '-', '_' or '.', got {shown(name)}"
+            f"an experiment's name must be 1 to {MAX_NAME_LENGTH} letters, digits, "
+            f"'-', '_' or '.', got {short_repr(name)}"
         )
     return name
 
 
-def _arms(arms: object) -> tuple[str, ...]:
-    names = sequence("arms", arms)
-    if not 2 <= len(names) <= MOST_ARMS:
-        raise ParameterError(f"arms must be 2 to {MOST_ARMS:,} names, got {len(names)}")
+def _check_arms(arms: object) -> tuple[str, ...]:
+    names = check_sequence("arms", arms)
+    if not 2 <= len(names) <= MAX_ARMS:
+        raise ParameterError(f"arms must be 2 to {MAX_ARMS:,} names, got {len(names)}")
     for name in names:
-        if not isinstance(name, str) or not 1 <= len(name) <= LONGEST_NAME or not name.isprintable() or name != name.strip():
-            wanted = f"1 to {LONGEST_NAME} printable characters without blanks around them"
-            raise ParameterError(f"an arm's name must be {wanted}, got {shown(name)}")
-    # Two that look alike would be one to whoever reads them.
-    repeated = [name for name, times in Counter(normalize("NFC", str(name)) for name in names).items() if times > 1]
+        if (
+            not isinstance(name, str)
+            or not 1 <= len(name) <= MAX_NAME_LENGTH
+            or not name.isprintable()
+            or name != name.strip()
+        ):
+            wanted = f"1 to {MAX_NAME_LENGTH} printable characters without spaces around them"
+            raise ParameterError(f"an arm's name must be {wanted}, got {short_repr(name)}")
+    # Two names that look alike would be the same to a reader.
+    repeated = [
+        name
+        for name, times in Counter(normalize("NFC", str(name)) for name in names).items()
+        if times > 1
+    ]
     if repeated:
-        raise ParameterError(f"arms must have different names, got {shown(repeated[0])} twice")
+        raise ParameterError(f"arms must have different names, got {short_repr(repeated[0])} twice")
     return tuple(str(name) for name in names)
 
 
-def _range(reward_range: object) -> tuple[float, float]:
-    ends = sequence("reward_range", reward_range)
+def _check_range(reward_range: object) -> tuple[float, float]:
+    ends = check_sequence("reward_range", reward_range)
     if len(ends) != 2:
-        raise ParameterError(f"reward_range must be two numbers, the least and the most a play can bring, got {len(ends)}")
-    low = real("the lower end of reward_range", ends[0], at_least=-_LARGEST, at_most=_LARGEST)
-    high = real("the upper end of reward_range", ends[1], above=low, at_most=_LARGEST)
-    if high - low < 1 / _LARGEST:
-        raise ParameterError(f"the ends of reward_range must be at least {1 / _LARGEST:g} apart, got {low!r} and {high!r}")
+        raise ParameterError(
+            "reward_range must be two numbers, the least and the most that one pull can bring, "
+            f"got {len(ends)}"
+        )
+    low = check_float(
+        "the lower end of reward_range", ends[0], at_least=-_MAX_REWARD, at_most=_MAX_REWARD
+    )
+    high = check_float("the upper end of reward_range", ends[1], above=low, at_most=_MAX_REWARD)
+    if high - low < 1 / _MAX_REWARD:
+        raise ParameterError(
+            f"the ends of reward_range must be at least {1 / _MAX_REWARD:g} apart, "
+            f"got {low!r} and {high!r}"
+        )
     return low, high
 
 
-def _horizon(slots: object, arms: int) -> int:
-    return whole("horizon", slots, at_least=arms, at_most=MOST_LIVE_SLOTS)
-
-
-def _policy(policy: object, horizon: int | None) -> Policy:
-    """A policy that can be written down and knows what it must."""
-    chosen = as_spec(policy, Policy).told(_NOTHING)
+def _check_policy(policy: object, horizon: int | None) -> Policy:
+    """Check that a policy can be stored as a spec string, and that it has what it needs."""
+    chosen = as_spec(policy, Policy).with_delay_facts(_NO_FACTS)
     try:
         same = parse(str(chosen), Policy) == chosen
     except SpecError:
         same = False
     if not same:
         raise ParameterError(
-            f"{chosen} cannot play live: it is recorded as a spec string, and this one cannot be read back; "
-            "put @aftereffect.spec.register above a class of your own"
+            f"{chosen} cannot be used live: its spec string cannot be read back; "
+            "put @aftereffect.register above your own classes"
         )
     if chosen.needs_horizon and horizon is None:
-        raise ParameterError(f"{chosen} plans ahead: give a horizon, the number of slots that the experiment will last")
+        raise ParameterError(
+            f"{chosen} needs to know the number of slots in advance: pass horizon=..."
+        )
     return chosen

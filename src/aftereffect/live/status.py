@@ -1,144 +1,180 @@
-"""How an experiment stands."""
+"""The status of an experiment: how it stands arm by arm, what comes next, and warnings."""
 
+import html
 import math
+from functools import lru_cache
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from aftereffect.columns import aligned
-from aftereffect.live.ledger import Ledger
-from aftereffect.live.outlook import notes
+import numpy as np
 
-#: Slots that a status lists, and that a sentence names.
-_MOST_AWAITED, _MOST_SHOWN = 100, 10
+from aftereffect._core import text_table
+from aftereffect.errors import ParameterError, about
+from aftereffect.live._state import Draws, ExperimentState
+from aftereffect.live.records import Decision
+from aftereffect.live.settings import Settings
+from aftereffect.policies import Policy
+
+#: The number of slots that `awaited` lists, and that a sentence names.
+_MAX_AWAITED, _MAX_NAMED = 100, 10
+#: The number of rounds that are tried to find out when a second arm is played.
+_MAX_ROUNDS = 2_000
+#: Where policies planned a smaller share of the slots than this, a warning says so.
+_MIN_PLANNED_SHARE = 1 / 3
+_HEADER = ("arm", "pulls", "share", "rounds", "mean", "radius")
 
 
 class ArmStatus(NamedTuple):
-    """One arm: for how many slots it was advised, and the average of the totals while it was played, in their own unit.
+    """One arm: how often it was decided, and the mean total of the slots in which it was played.
 
-    The radius is what the policy adds to that average when it compares arms, in the same unit: None where it has no such idea
-    or the arm has no average yet. It is no confidence interval.
+    `radius` is what the policy adds to the mean when it compares arms, in the unit of the totals.
+    It is None if the policy has no radius or the arm has no mean. It is not a confidence interval.
+
+    Examples
+    --------
+    >>> ArmStatus("A", pulls=3, share=0.6, rounds=2, mean=38.5, radius=None).mean
+    38.5
     """
 
     arm: str
-    slots: int
+    pulls: int
     share: float | None
     rounds: int
     mean: float | None
     radius: float | None
 
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name, in types that JSON has."""
+        return self._asdict()
 
-class Next(NamedTuple):
-    """What the next slot will be: `arm`, planned up to slot `until`; a `hold` slot where the round waits for its totals."""
-
-    slot: int
-    arm: str
-    round: int
-    until: int
-    hold: bool
+    def _cells(self) -> tuple[str, ...]:
+        counts = f"{self.pulls:,}", _show(self.share, ".1%"), f"{self.rounds:,}"
+        return (self.arm, *counts, _show(self.mean), _show(self.radius))
 
 
 class Status(NamedTuple):
-    """An experiment at one moment; `next` is None when it is closed or all its slots are decided.
+    """An experiment at one moment.
 
-    Of the `slots` so far `skipped` were not decided, `told` have a total or are `missing`, and `untold` were played and have
-    neither.
-    Of the totals, the policy has `learned` so many; `waiting` ones wait for the end of their round, or for the next round of
-    their arm. `late` is how many slots late the latest totals came, all but the latest tenth of them, and `last_told_at` when
-    the last came. `awaited` are the first planned slots of the open round that were played and not told. `notes` are warnings.
+    `slots` is the number of slots so far. Of these, `skipped` were not decided, `received` have a
+    total or are `missing`, and `outstanding` were played and have neither. `learned` is the number
+    of totals from which the policy has learned. `waiting` is the number of totals that wait for the
+    end of their round, or for the next round of their arm. `lateness` is a number of slots: 90 % of
+    the latest totals came at most so many slots late. `last_total_at` is the time of the last
+    total. `next` is the next decision. It is None if the experiment has `ended`, or if all its
+    slots are decided. `awaited` are the first planned slots of the round that have no total.
+    `notes` are warnings.
+
+    Examples
+    --------
+    >>> from aftereffect import Experiment
+    >>> exp = Experiment.create(
+    ...     "banner", arms=["A", "B"], policy="ars-ucb", reward_range=(0, 9), storage="memory://"
+    ... )
+    >>> exp.status().slots, exp.status().next.arm
+    (0, 'A')
     """
 
     name: str
     policy: str
     seed: int
     horizon: int | None
-    closed: bool
+    ended: bool
     slots: int
     skipped: int
-    told: int
+    received: int
     missing: int
-    untold: int
+    outstanding: int
     learned: int
     waiting: int
-    late: int | None
-    last_told_at: str | None
+    lateness: int | None
+    last_total_at: str | None
     rounds: int
     arms: tuple[ArmStatus, ...]
-    next: Next | None
+    next: Decision | None
     awaited: tuple[int, ...]
     notes: tuple[str, ...]
 
-    def plain(self) -> dict[str, Any]:
-        """By name, in the types that JSON has."""
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name, in types that JSON has."""
         return self._asdict() | {
-            "arms": [arm._asdict() for arm in self.arms],
-            "next": self.next and self.next._asdict(),
+            "arms": [arm.to_dict() for arm in self.arms],
+            "next": self.next and self.next.to_dict(),
             "awaited": list(self.awaited),
             "notes": list(self.notes),
         }
 
     def __str__(self) -> str:
-        """A table of the arms, and what is next."""
-        rows = [("arm", "slots", "share", "rounds", "mean", "radius")]
-        rows += [
-            (arm.arm, f"{arm.slots:,}", _shown(arm.share, ".1%"), f"{arm.rounds:,}", _shown(arm.mean), _shown(arm.radius))
+        """A table of the arms, and what comes next."""
+        table = text_table([_HEADER, *(arm._cells() for arm in self.arms)])
+        first = f"{self.name}: {self.policy}, {self.progress()}"
+        return "\n".join([first, table, self.outlook(), *(f"note: {note}" for note in self.notes)])
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks."""
+        head = "".join(f"<th>{name}</th>" for name in _HEADER)
+        rows = "".join(
+            f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in arm._cells())}</tr>"
             for arm in self.arms
-        ]
-        return "\n".join([f"{self.name}: {self.policy}, {self.progress()}", aligned(rows), self.outlook(), *self._notes()])
+        )
+        name, policy = html.escape(self.name), html.escape(self.policy)
+        end = [self.outlook(), *(f"note: {note}" for note in self.notes)]
+        return (
+            f"<p><b>{name}</b>: {policy}, {self.progress()}</p>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+            f"<p>{'<br>'.join(map(html.escape, end))}</p>"
+        )
 
     def progress(self) -> str:
-        """How far it is, in a sentence: what was told, and what came of it."""
-        missing = f" ({self.missing:,} missing)" if self.missing else ""
-        late = f", {self.late:,} {'slots' if self.late > 1 else 'slot'} late" if self.late else ""
+        """How far the experiment is, in one line."""
         decided = self.slots - self.skipped
         skipped = f" ({self.skipped:,} skipped)" if self.skipped else ""
+        missing = f" ({self.missing:,} missing)" if self.missing else ""
+        late = f", {_count(self.lateness, 'slot')} late" if self.lateness else ""
         parts = [
-            f"{decided:,} {'slot' if decided == 1 else 'slots'} decided{skipped}",
-            f"{self.told:,} told{missing}{late}",
+            f"{_count(decided, 'slot')} decided{skipped}",
+            f"{_count(self.received, 'total')} received{missing}{late}",
             f"{self.learned:,} learned",
+            *([f"{self.waiting:,} waiting"] if self.waiting else []),
+            f"{_count(self.rounds, 'round')} closed",
         ]
-        if self.waiting:
-            parts.append(f"{self.waiting:,} waiting")
-        return ", ".join([*parts, f"{self.rounds:,} {'round' if self.rounds == 1 else 'rounds'} closed"])
-
-    def _notes(self) -> list[str]:
-        return [f"note: {note}" for note in self.notes]
+        return ", ".join(parts)
 
     def outlook(self) -> str:
-        """What comes next, in a sentence."""
-        if self.closed:
-            return "closed"
+        """What comes next, in one line."""
+        if self.ended:
+            return "ended"
         if self.next is None:
-            return f"all {self.slots:,} slots are decided: close it"
-        if not self.next.hold:
-            return f"next: slot {self.next.slot} plays {self.next.arm}, planned up to slot {self.next.until}{self._waiting()}"
-        return f"next: slot {self.next.slot} holds {self.next.arm}{self._waiting()}"
+            return f"all {self.slots:,} slots are decided: end it"
+        waiting = ""
+        if self.awaited:
+            named = ", ".join(map(str, self.awaited[:_MAX_NAMED]))
+            more = " and more" if len(self.awaited) > _MAX_NAMED else ""
+            slots = "slots" if len(self.awaited) > 1 else "slot"
+            waiting = f"; waiting for {slots} {named}{more}"
+        if self.next.hold:
+            return f"next: slot {self.next.slot} holds {self.next.arm}{waiting}"
+        planned = f"planned up to slot {self.next.until}"
+        return f"next: slot {self.next.slot} plays {self.next.arm}, {planned}{waiting}"
 
-    def _waiting(self) -> str:
-        if not self.awaited:
-            return ""
-        shown = ", ".join(map(str, self.awaited[:_MOST_SHOWN]))
-        more = " and more" if len(self.awaited) > _MOST_SHOWN else ""
-        return f"; waiting for {'slots' if len(self.awaited) > 1 else 'slot'} {shown}{more}"
 
-
-def status_of(ledger: Ledger) -> Status:
-    """How an experiment stands, as the next decision will find it."""
-    ahead = ledger.ahead()
-    settings, tally = ahead.settings, ahead.tally
+def make_status(state: ExperimentState) -> Status:
+    """The status of an experiment, as the next decision will find it."""
+    ahead = state.ahead()
+    settings, totals = ahead.settings, ahead.arm_totals
     low, high = settings.reward_range
-    radii = settings.policy.radii(ahead.state, ahead.params, ahead.next_slot)
-    decided = int(tally.slots.sum())
+    radii = settings.policy.radii(ahead.policy_state, ahead.params, ahead.next_slot)
+    decided = int(totals.pulls.sum())
     arms = []
     for number, arm in enumerate(settings.arms):
-        told = tally.told[number]
+        pulls, count = int(totals.pulls[number]), totals.counts[number]
         radius = math.inf if radii is None else float(radii[number]) * (high - low)
         arms.append(
             ArmStatus(
                 arm,
-                int(tally.slots[number]),
-                float(tally.slots[number] / decided) if decided else None,
-                int(tally.rounds[number]),
-                float(tally.collected[number] / told) if told else None,
+                pulls,
+                pulls / decided if decided else None,
+                int(totals.rounds[number]),
+                float(totals.sums[number] / count) if count else None,
                 radius if math.isfinite(radius) else None,
             )
         )
@@ -147,30 +183,92 @@ def status_of(ledger: Ledger) -> Status:
         str(settings.policy),
         settings.seed,
         settings.horizon,
-        ahead.closed,
-        ahead.next_slot,
-        ahead.next_slot - decided,
-        ahead.told,
-        ahead.missing,
-        untold=ahead.untold,
+        ended=ahead.ended,
+        slots=ahead.next_slot,
+        skipped=ahead.next_slot - decided,
+        received=ahead.received,
+        missing=ahead.missing,
+        outstanding=ahead.outstanding,
         learned=ahead.learned,
-        waiting=ahead.told - ahead.missing - ahead.learned,
-        late=ahead.late(),
-        last_told_at=ahead.last_told_at,
+        waiting=ahead.received - ahead.missing - ahead.learned,
+        lateness=ahead.lateness,
+        last_total_at=ahead.last_total_at,
         rounds=ahead.rounds,
         arms=tuple(arms),
-        next=_next(ahead),
-        awaited=tuple(islice(ahead.round.awaited(), _MOST_AWAITED)) if ahead.round else (),
-        notes=notes(ahead),
+        next=_find_next(ahead),
+        awaited=tuple(islice(ahead.round.awaited(), _MAX_AWAITED)) if ahead.round else (),
+        notes=tuple(note for note in (_warn_of_one_arm(ahead), _warn_of_waiting(ahead)) if note),
     )
 
 
-def _next(ahead: Ledger) -> Next | None:
-    if ahead.closed or ahead.ended or ahead.round is None:
+def check_playable(settings: Settings) -> None:
+    """Refuse settings under which the policy cannot begin, or plays one arm to the very end."""
+    slots = settings.planned_slots
+    with about("policy"):
+        alone = count_slots_of_first_arm(settings.policy, len(settings.arms), slots, settings.seed)
+        if alone >= slots:
+            raise ParameterError(
+                f"{settings.policy} plays one arm for all {slots:,} slots of the horizon: "
+                "use a longer horizon, shorter slots, or another policy such as ars-ucb"
+            )
+
+
+@lru_cache(maxsize=256)
+def count_slots_of_first_arm(policy: Policy, arms: int, horizon: int, seed: int) -> int:
+    """The least number of slots for which the first arm is played before a second one is.
+
+    The policy is tried on totals that are all the same and come at once; with others it may take
+    longer. A policy that draws its arms may draw another one after the first round.
+    """
+    kernels, params, state = policy.kernels(), policy.params(arms, horizon), policy.initial(arms)
+    draws = Draws(seed)
+    rng = cast(np.random.Generator, draws)
+    played, first = 0, None
+    for _ in range(_MAX_ROUNDS):
+        arm, slots, window = map(int, kernels.decide(state, params, played, rng))
+        if first is None:
+            first = arm
+        if arm != first or played >= horizon:
+            break
+        played += slots
+        if draws.count:
+            break
+        kernels.absorb(state, params, arm, window, 0.5 * window)
+    return min(played, horizon)
+
+
+def _find_next(ahead: ExperimentState) -> Decision | None:
+    if ahead.ended or ahead.has_reached_horizon or ahead.round is None:
         return None
     slot, current = ahead.next_slot, ahead.round
-    return Next(slot, ahead.settings.arms[current.arm], current.number, max(current.until, slot), hold=slot > current.until)
+    arm, until = ahead.settings.arms[current.arm], max(current.until, slot)
+    return Decision(slot, arm, current.number, until, hold=slot > current.until)
 
 
-def _shown(value: float | None, notation: str = ",.4g") -> str:
-    return "-" if value is None else format(value, notation)
+def _warn_of_one_arm(state: ExperimentState) -> str:
+    settings, arms = state.settings, len(state.settings.arms)
+    if state.ended or np.count_nonzero(state.arm_totals.pulls) > 1:
+        return ""
+    alone = count_slots_of_first_arm(settings.policy, arms, settings.planned_slots, settings.seed)
+    if alone <= arms:
+        return ""
+    share = f" ({alone / settings.horizon:.0%} of the horizon)" if settings.horizon else ""
+    return f"at least the first {alone:,} slots go to one arm{share}"
+
+
+def _warn_of_waiting(state: ExperimentState) -> str:
+    if not state.lateness or state.planned >= _MIN_PLANNED_SHARE * state.lasted:
+        return ""
+    held = 1 - state.planned / state.lasted
+    return (
+        f"totals come {state.lateness:,} slots late, and {held:.0%} of the slots only waited for "
+        "them: the rounds of this policy are too short for this feed"
+    )
+
+
+def _show(number: float | None, notation: str = ",.4g") -> str:
+    return "-" if number is None else format(number, notation)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,15 +1,19 @@
-"""Policies: one algorithm per file, each a frozen dataclass of parameters and two plain kernels."""
+"""Policies: one algorithm per file, each a frozen dataclass of parameters and two plain kernels.
 
+Modules with an underscore hold what several policies share.
+"""
+
+from aftereffect._core import Params, State
+from aftereffect.policies._kl import kl_bernoulli
 from aftereffect.policies.ars_clw import ArsClw
 from aftereffect.policies.ars_exp3 import ArsExp3
 from aftereffect.policies.ars_kl_ucb import ArsKlUcb
 from aftereffect.policies.ars_ucb import ArsUcb
-from aftereffect.policies.base import Policy, State
+from aftereffect.policies.base import Policy, map_arrays, named_arrays
 from aftereffect.policies.clw import Clw
 from aftereffect.policies.exp3 import Exp3
-from aftereffect.policies.generalized_odaaf import GeneralizedOdaaf
 from aftereffect.policies.mini_batch import MiniBatch
-from aftereffect.policies.odaaf import Odaaf
+from aftereffect.policies.odaaf import GeneralizedOdaaf, Odaaf
 from aftereffect.policies.round_robin import RoundRobin
 from aftereffect.policies.settle_ucb import SettleUcb
 from aftereffect.policies.ucb1 import Ucb1
@@ -24,9 +28,13 @@ __all__ = [
     "GeneralizedOdaaf",
     "MiniBatch",
     "Odaaf",
+    "Params",
     "Policy",
     "RoundRobin",
     "SettleUcb",
     "State",
     "Ucb1",
+    "kl_bernoulli",
+    "map_arrays",
+    "named_arrays",
 ]

@@ -1,42 +1,53 @@
-"""ARS-UCB's rounds with the index of KL-UCB: shows how much of what `SettleUcb` gains comes from the index alone.
+"""ARS-UCB's rounds with the index of KL-UCB (Garivier, Cappe, 2011).
 
-::
+It shows how much of the advantage of `SettleUcb` comes from the index alone::
 
     play every arm once, in order, for f(1) slots
-    repeat: u_i = max { q : N_i kl(M_i / N_i, q) <= ln t }                 kl of Bernoulli laws, t slots played so far
-            play the arm with the highest u_i for f(k_i) slots             ties: smallest N_i, then smallest index
-            N_i += slots, M_i += all that was seen, k_i += 1
+    repeat: u_i = max { q : N_i kl(M_i / N_i, q) <= ln t }          t slots played so far
+            play the arm with the highest u_i for f(k_i) slots      ties: smallest N_i, then index
+            N_i += slots, M_i += the total of these slots, k_i += 1
 
-There is no theorem for it here: that of ARS-UCB needs its wider radius.
+kl is the divergence of Bernoulli laws. There is no theorem for this policy: that of ARS-UCB needs
+its wider radius.
 """
 
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
+from aftereffect._core import Params, PolicyKernels, Vector, register
 from aftereffect.growth import Growth, Power, SlotsOfRound, as_growth
-from aftereffect.kernels import Matrix, PolicyKernels, Vector
-from aftereffect.policies.averages import ROUNDS, blank, credit, next_unplayed
-from aftereffect.policies.base import Policy, State
-from aftereffect.policies.kl_ucb import most_promising, radii, unspoilt
-from aftereffect.spec import register
+from aftereffect.policies._averages import Averages, blank_averages, credit, next_unplayed
+from aftereffect.policies._kl import kl_chooser, kl_radii, no_edge_noise
+from aftereffect.policies.base import Policy
+
+
+class ArsKlUcbParams(NamedTuple):
+    """What the growth's kernel reads."""
+
+    growth: Vector
 
 
 @register
 @dataclass(frozen=True)
 class ArsKlUcb(Policy):
-    """ARS-UCB with a KL-UCB index in place of its radius; knows nothing of the spread.
+    """ARS-UCB with a KL-UCB index in place of its radius; knows nothing of the delay.
 
     Parameters
     ----------
     growth
-        The length of an arm's k-th round: a growth, its spec string, or any callable of k = 1, 2, ...
+        The length of an arm's k-th round: a growth, its spec string, or any callable of k = 1, 2,
+        ...
 
     Examples
     --------
-    >>> print(ArsKlUcb())
-    ars-kl-ucb(growth=power(2))
+    >>> import aftereffect as ae
+    >>> bandit = ae.StochasticBandit([0.9, 0.5], ae.Interval(10, 19))
+    >>> study = ae.simulate(ArsKlUcb(), bandit, horizon=1_000, seed=1)
+    >>> round(float(study[0].final.mean()), 1)
+    4.0
     """
 
     growth: Growth = Power(2)
@@ -45,31 +56,35 @@ class ArsKlUcb(Policy):
         self._set(growth=as_growth(self.growth))
 
     def kernels(self) -> PolicyKernels:
-        return kernels(self.growth.kernel())
+        return ars_kl_ucb_kernels(self.growth.kernel())
 
-    def initial(self, arms: int) -> State:
-        return State(blank(arms), np.zeros(1))
+    def initial(self, arms: int) -> Averages:
+        return blank_averages(arms)
 
-    def params(self, arms: int, horizon: int) -> Vector:
-        return self.growth.params(horizon)
+    def params(self, arms: int, horizon: int) -> ArsKlUcbParams:
+        return ArsKlUcbParams(self.growth.params(horizon))
 
-    def radii(self, state: State, params: Vector, t: int) -> Vector:
-        return radii(state.arms, state.own, t, unspoilt)
+    def radii(self, state: Averages, params: Params, t: int) -> Vector:
+        return kl_radii(state, state, t, no_edge_noise)
 
 
 @cache
-def kernels(slots_of_round: SlotsOfRound) -> PolicyKernels:
+def ars_kl_ucb_kernels(slots_of_round: SlotsOfRound) -> PolicyKernels:
     """The rule for one growth."""
-    choose = most_promising(unspoilt)
+    choose = kl_chooser(no_edge_noise)
 
-    def decide(arms: Matrix, own: Vector, params: Vector, t: int, rng: np.random.Generator) -> tuple[int, int, int]:
-        chosen = next_unplayed(arms, -1)
+    def decide(
+        state: Averages, params: ArsKlUcbParams, t: int, rng: np.random.Generator
+    ) -> tuple[int, int, int]:
+        chosen = next_unplayed(state, -1)
         if chosen < 0:
-            chosen = choose(arms, own, t)
-        slots = slots_of_round(params, int(arms[ROUNDS, chosen]) + 1)
+            chosen = choose(state, state, t)
+        slots = slots_of_round(params.growth, int(state.rounds[chosen]) + 1)
         return chosen, slots, slots
 
-    def absorb(arms: Matrix, own: Vector, params: Vector, arm: int, slots: int, total: float) -> None:
-        credit(arms, arm, slots, total)
+    def absorb(
+        state: Averages, params: ArsKlUcbParams, arm: int, window: int, total: float
+    ) -> None:
+        credit(state, arm, window, total)
 
     return PolicyKernels(decide, absorb)

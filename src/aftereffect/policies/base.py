@@ -1,42 +1,48 @@
-"""What every policy offers to a driver."""
+"""What every policy offers to a driver: parameters, a state with named fields, and two kernels."""
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar, get_args
 
-from aftereffect.kernels import Matrix, PolicyKernels, Vector
-from aftereffect.knowledge import Knowledge
-from aftereffect.spec import Spec
+import numpy as np
 
+from aftereffect._core import Params, PolicyKernels, Spec, State, Vector, check_choice
+from aftereffect.delays import DelayFacts
 
-class State(NamedTuple):
-    """All that a policy remembers: a matrix with one column per arm and named rows, and a vector of named scalars."""
-
-    arms: Matrix
-    own: Vector
+T = TypeVar("T")
 
 
 class Policy(Spec, ABC):
     """A rule for playing rounds: parameters here, behaviour in two kernels.
 
-    ``decide(arms, own, params, t, rng)`` answers which arm to play, for how many slots, and how many of the last of them
-    to look at; t is the number of slots played so far. ``absorb(arms, own, params, arm, slots, total)`` learns that `slots` of
-    the round were looked at and showed that total. In a simulation these are the ones it asked for. Live there may be fewer,
-    where some are missing, or more, where a round waits for its totals; the arm may be another one that was played instead;
-    and a total may be below 0. So it learns from the average, by as many slots as were looked at, and plans by what it asked
+    ``decide(state, params, t, rng)`` returns the arm to play, for how many slots, and the window:
+    how many of the last of these slots to look at. t is the number of slots played so far.
+    ``absorb(state, params, arm, window, total)`` learns that the window showed that total.
+
+    In a simulation, arm and window are the ones that the policy asked for. In a live experiment the
+    window may be smaller, where totals are missing, or larger, where a round waited for its totals.
+    The arm may be another one that was played instead, and a total may be below 0. So a policy
+    learns from the average over the window that it is given, and plans by the window that it asked
     for. A round that the horizon cuts short is not absorbed.
 
-    Parameters are checked where they are given: any that the constructor takes must serve any number of arms and slots.
+    The state is a named tuple of float64 arrays, which may hold further named tuples: an array with
+    one number per arm, or with a single number, is read as ``state.pulls[arm]`` or
+    ``state.epoch[0]``. It is all that a policy remembers. Parameters are a named tuple of numbers
+    and arrays, which kernels only read.
+
+    The constructor checks its arguments. Whatever it accepts must work for any number of arms and
+    slots.
     """
 
     kind = "policy"
 
     @property
     def needs_horizon(self) -> bool:
-        """Whether its parameters depend on how long it plays; if not, those of a longer run must serve as well."""
+        """Whether `params` depends on the horizon; if not, those of a longer run must also do."""
         return False
 
-    def told(self, knowledge: Knowledge) -> "Policy":
-        """The same policy, told what it must know about the delay and was not given; most need nothing."""
+    def with_delay_facts(self, facts: DelayFacts) -> "Policy":
+        """The same policy with the facts about the delay that it needs and was not given."""
         return self
 
     @abstractmethod
@@ -47,10 +53,47 @@ class Policy(Spec, ABC):
     def initial(self, arms: int) -> State:
         """A fresh state before the first slot."""
 
-    @abstractmethod
-    def params(self, arms: int, horizon: int) -> Vector:
-        """What the kernels read, enough for a run of that many slots."""
+    def params(self, arms: int, horizon: int) -> Params:
+        """What the kernels read, enough for a run of that many slots; nothing by default."""
+        return ()
 
-    def radii(self, state: State, params: Vector, t: int) -> Vector | None:
-        """By how much the policy, after t slots, allows each arm to be better than its average; None if it has no such idea."""
+    def radii(self, state: State, params: Params, t: int) -> Vector | None:
+        """The confidence radius of each arm after t slots, or None if the policy has none."""
         return None
+
+    def _check_choices(self, **choices: object) -> None:
+        """Check parameters that are one of some words, each against its ``Literal`` type."""
+        for name, literal in choices.items():
+            check_choice(name, getattr(self, name), get_args(literal))
+
+
+def map_arrays(function: Callable[[Vector], Any], value: T) -> T:
+    """The same named tuple, with a function applied to each of its arrays.
+
+    >>> from aftereffect import ArsUcb
+    >>> copy = map_arrays(np.copy, ArsUcb().initial(arms=3))
+    >>> copy.pulls.shape
+    (3,)
+    """
+    if isinstance(value, np.ndarray):
+        changed: T = function(value)
+        return changed
+    if isinstance(value, tuple):
+        parts = [map_arrays(function, part) for part in value]
+        # A named tuple takes its fields one by one, a plain tuple all at once.
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return value
+
+
+def named_arrays(value: Any, prefix: str = "") -> Iterator[tuple[str, Vector]]:
+    """The arrays of a named tuple with their names; those of inner tuples as ``outer.inner``.
+
+    >>> from aftereffect import ArsUcb
+    >>> [name for name, _ in named_arrays(ArsUcb().initial(arms=3))]
+    ['pulls', 'total', 'rounds', 'average', 'breadth']
+    """
+    for name, part in zip(getattr(value, "_fields", ()), value, strict=False):
+        if isinstance(part, np.ndarray):
+            yield prefix + name, part
+        elif isinstance(part, tuple):
+            yield from named_arrays(part, f"{prefix}{name}.")

@@ -1,34 +1,42 @@
-"""CLW, the composite loss wrapper (Cesa-Bianchi, Gentile, Mansour, 2018; with Cesari and Colomboni, 2022).
+"""CLW, the composite loss wrapper.
+
+By Cesa-Bianchi, Gentile and Mansour (2018); the journal version (2022) with Cesari and Colomboni.
 
 ::
 
-    repeat: draw an arm from the learner and stay with it for a block of random length, at least 2d slots
-            feed the learner with what was seen in the last d slots of the block, divided by 2d
+    repeat: draw an arm from the learner
+            stay with it for a block of random length, at least 2d slots
+            feed the learner with the total of the last d slots of the block, divided by 2d
 
-By then everything that arrives is of this arm, and that blocks end by coins makes the update independent of what delays do. It
-must know d, and delays must not look at the play: then the regret is O(sqrt(d N T)) with the right learner (Tsallis).
+In these d slots only rewards of this arm arrive. As blocks end at random, the update does not
+depend on what the delays do. The policy must know d, and delays must not depend on the arms that
+are played. Then the regret is O(sqrt(d N T)) with the right learner (Tsallis).
 
-Variants differ in how blocks end (see `blocks`); the journal version looks at d + 1 slots and divides by 2d + 1.
+Variants differ in how blocks end (see `_blocks`); the journal version looks at d + 1 slots and
+divides by 2d + 1.
 """
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import get_args
+from typing import NamedTuple
 
 import numpy as np
 
-from aftereffect.checks import lag
+from aftereffect._core import PolicyKernels, check_lag, register
+from aftereffect.delays import DelayFacts
 from aftereffect.errors import ParameterError
-from aftereffect.kernels import Matrix, PolicyKernels, Vector
-from aftereffect.knowledge import Knowledge
-from aftereffect.policies.base import Policy, State
-from aftereffect.policies.blocks import VARIANTS, VariantName
-from aftereffect.policies.learners import LEARNERS, LearnerName, blank, draw, gain_of
-from aftereffect.spec import one_of, register
-
-RATE, MIX, D, WINDOW, DIVISOR = range(5)
+from aftereffect.policies._blocks import VARIANTS, VariantName
+from aftereffect.policies._learners import (
+    LEARNERS,
+    LearnerName,
+    LearnerState,
+    blank_learner,
+    draw,
+    gain_of,
+)
+from aftereffect.policies.base import Policy
 
 #: ``rate(d, arms, horizon)`` of a learner in a variant.
 Rate = Callable[[int, int, int], float]
@@ -40,7 +48,7 @@ def colt_eta(d: int, arms: int, horizon: int) -> float:
 
 
 def jmlr_eta(d: int, arms: int, horizon: int) -> float:
-    """The journal paper's, with d + 1 for its d, so that it is no zero without delay."""
+    """The journal paper's, with d + 1 for its d, so that it is above 0 without delay."""
     return math.sqrt((d + 1) * math.log(arms) / (arms * horizon))
 
 
@@ -50,7 +58,7 @@ def gain_gamma(d: int, arms: int, horizon: int) -> float:
 
 
 def colt_tsallis_eta(d: int, arms: int, horizon: int) -> float:
-    """As the next, for blocks of 2d slots."""
+    """As in the journal paper, for blocks of 2d slots."""
     return math.sqrt(max(horizon // (2 * d), 1) / 2)
 
 
@@ -60,7 +68,7 @@ def jmlr_tsallis_eta(d: int, arms: int, horizon: int) -> float:
 
 
 def jmlr_gamma(d: int, arms: int, horizon: int) -> float:
-    """The same as without the journal paper's lag 0, but no zero without delay."""
+    """The paper's, with a d of at least 1, so that it is above 0 without delay."""
     return gain_gamma(max(d, 1), arms, horizon)
 
 
@@ -77,15 +85,25 @@ RATES: Mapping[tuple[VariantName, LearnerName], Rate] = {
 }
 
 
+class ClwParams(NamedTuple):
+    """The learner's rate and mix, d, the window, and what its total is divided by."""
+
+    rate: float
+    mix: float
+    d: int
+    window: int
+    divisor: float
+
+
 @register
 @dataclass(frozen=True)
 class Clw(Policy):
-    """CLW: a learner fed once per block of random length; must be told the horizon and over how many slots rewards spread.
+    """CLW: a learner fed once per block of random length; needs the horizon and the largest lag.
 
     Parameters
     ----------
     d
-        The largest lag. A simulation tells it the truth if it is not given.
+        The largest lag. A simulation fills in the true value if you leave it out.
     variant
         ``colt`` (2018), ``jmlr`` (2022, repaired) or ``seed`` (the appendix of the paper on ARS).
     base
@@ -93,8 +111,11 @@ class Clw(Policy):
 
     Examples
     --------
-    >>> print(Clw(10))
-    clw(d=10, variant=jmlr, base=tsallis)
+    >>> import aftereffect as ae
+    >>> bandit = ae.StochasticBandit([0.9, 0.5], ae.Interval(10, 19))
+    >>> study = ae.simulate(Clw(d=19), bandit, horizon=1_000, seed=1)
+    >>> round(float(study[0].final.mean()), 1)
+    177.4
     """
 
     d: int | None = None
@@ -103,44 +124,48 @@ class Clw(Policy):
     needs_horizon = True
 
     def __post_init__(self) -> None:
-        for name, known in (("variant", get_args(VariantName)), ("base", get_args(LearnerName))):
-            one_of(name, getattr(self, name), known)
+        self._check_choices(variant=VariantName, base=LearnerName)
         if self.d is not None:
-            self._set(d=lag("d", self.d, at_least=VARIANTS[self.variant].least))
+            self._set(d=check_lag("d", self.d, at_least=VARIANTS[self.variant].min_d))
 
-    def told(self, knowledge: Knowledge) -> "Clw":
+    def with_delay_facts(self, facts: DelayFacts) -> "Clw":
         if self.d is not None:
             return self
-        if math.isinf(knowledge.bound):
-            raise ParameterError("clw must be told d, but here it is infinite or unknown: give a number")
-        return replace(self, d=max(math.ceil(knowledge.bound), VARIANTS[self.variant].least))
+        if math.isinf(facts.reach):
+            raise ParameterError(
+                "clw needs d, the largest lag, which is infinite or unknown here: pass d=..."
+            )
+        return replace(self, d=max(math.ceil(facts.reach), VARIANTS[self.variant].min_d))
 
     def kernels(self) -> PolicyKernels:
-        return kernels(self.variant, self.base)
+        return clw_kernels(self.variant, self.base)
 
-    def initial(self, arms: int) -> State:
-        return blank(arms)
+    def initial(self, arms: int) -> LearnerState:
+        return blank_learner(arms)
 
-    def params(self, arms: int, horizon: int) -> Vector:
+    def params(self, arms: int, horizon: int) -> ClwParams:
         if self.d is None:
-            raise ParameterError("clw must be told d")
+            raise ParameterError("clw needs d, the largest lag: pass d=...")
         variant = VARIANTS[self.variant]
         rate = RATES[self.variant, self.base](self.d, arms, horizon)
         mix = rate if LEARNERS[self.base].mixes else 0.0
-        return np.array([rate, mix, self.d, variant.window(self.d), variant.divisor(self.d)], dtype=float)
+        divisor = float(variant.divisor(self.d))
+        return ClwParams(rate, mix, self.d, variant.window(self.d), divisor)
 
 
 @cache
-def kernels(variant: VariantName, learner: LearnerName) -> PolicyKernels:
+def clw_kernels(variant: VariantName, learner: LearnerName) -> PolicyKernels:
     """A round is a block."""
-    length, feed = VARIANTS[variant].length, LEARNERS[learner].feed
+    draw_length, feed = VARIANTS[variant].length, LEARNERS[learner].feed
 
-    def decide(arms: Matrix, own: Vector, params: Vector, t: int, rng: np.random.Generator) -> tuple[int, int, int]:
-        arm = draw(arms, own, params[MIX], rng)
-        return arm, length(int(params[D]), rng), int(params[WINDOW])
+    def decide(
+        state: LearnerState, params: ClwParams, t: int, rng: np.random.Generator
+    ) -> tuple[int, int, int]:
+        arm = draw(state, params.mix, rng)
+        return arm, draw_length(params.d, rng), params.window
 
-    def absorb(arms: Matrix, own: Vector, params: Vector, arm: int, slots: int, total: float) -> None:
-        seen = total * (params[WINDOW] / slots)  # as much as the slots that were planned would show
-        feed(arms, own, params[RATE], arm, gain_of(seen, params[DIVISOR]))
+    def absorb(state: LearnerState, params: ClwParams, arm: int, window: int, total: float) -> None:
+        planned = total * (params.window / window)  # what the planned window would have shown
+        feed(state, params.rate, arm, gain_of(planned, params.divisor))
 
     return PolicyKernels(decide, absorb)

@@ -1,135 +1,206 @@
-"""ODAAF (Pike-Burke, Agrawal, Szepesvari, Grunewalder, 2018): phased elimination that is told about the delay.
+"""ODAAF and generalised ODAAF: phased elimination that knows the delay.
 
-With D = 2^-m and L = ln(T D^2), every active arm has n_m plays after phase m ::
+By Pike-Burke, Agrawal, Szepesvari and Grunewalder (2018). With D = 2^-m and L = ln(T D^2), every
+active arm has n_m pulls after phase m ::
 
-    mean        n_m = ceil( (sqrt(2L) + sqrt(2L + 8/3 D L + 6 D m E))^2 / D^2 )                  (14)
-    bounded     n_m = max( m min(d, (14) / m), ceil( (sqrt(2L) + sqrt(2L + 8/3 D L + 4 D E))^2 / D^2 ) )      (18), bridged
-    variance    n_m = ceil( (sqrt(2L) + sqrt(2L + 8/3 D L + 4 D (E + 2V)))^2 / D^2 )             (25), bridged
+    mean       n_m = ceil( (sqrt(2L) + sqrt(2L + 8/3 D L + 6 D m E))^2 / D^2 )                (14)
+    bounded    n_m = max( m min(d, (14) / m),
+                          ceil( (sqrt(2L) + sqrt(2L + 8/3 D L + 4 D E))^2 / D^2 ) )   (18), bridged
+    variance   n_m = ceil( (sqrt(2L) + sqrt(2L + 8/3 D L + 4 D (E + 2V)))^2 / D^2 )   (25), bridged
 
-where E is the mean delay, V its variance and d its bound. The regret is O(sum of ln(T gap^2) / gap + E ln(1/gap)) for the
-first, without the logarithm at E for the others.
+where E is the mean lag, V the variance of the lag and d the reach. The regret is O(sum of
+ln(T gap^2) / gap + E ln(1/gap)) for the first, and without the logarithm at E for the others.
+
+Generalised ODAAF (Garg and Akash, 2019) is for lags of at most d slots. It has no bridge, and
+n_m = ceil( (sqrt(L) + sqrt(L + 4 D m d))^2 / (2 D^2) ). We do not know that paper's own n_m in
+full; this one is equation (28) of ODAAF's supplement. It is safe in any case: what leaks into a
+block or out of it is at most d per phase. Phases stop when T 4^-m <= e.
 """
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
-from aftereffect.checks import MOST_SLOTS, real
+import numpy as np
+
+from aftereffect._core import MAX_SLOTS, PolicyKernels, check_float, register
+from aftereffect.delays import DelayFacts
 from aftereffect.errors import ParameterError
-from aftereffect.kernels import PolicyKernels, Vector
-from aftereffect.knowledge import Knowledge, knowledge_of
-from aftereffect.policies import phased_elimination
-from aftereffect.policies.base import Policy, State
-from aftereffect.spec import one_of, register
-from aftereffect.spreads import Spreading
+from aftereffect.policies._phases import (
+    KERNELS,
+    PhasesParams,
+    PhasesState,
+    blank_phases,
+    find_targets,
+)
+from aftereffect.policies.base import Policy
 
 VariantName = Literal["mean", "bounded", "variance"]
 
-#: Delays longer than any run say nothing, and plays computed from them would overflow.
-MAX_KNOWLEDGE = Knowledge(mean_delay=MOST_SLOTS, variance=float(MOST_SLOTS) ** 2, bound=MOST_SLOTS)
+#: Lags longer than any run make no difference, and pulls computed from them would overflow.
+MAX_FACTS = DelayFacts(mean_lag=MAX_SLOTS, lag_variance=float(MAX_SLOTS) ** 2, reach=MAX_SLOTS)
 
 
-def _plays(horizon: int, m: int, delay: float) -> int:
-    """What the three variants share; they differ in what they add for the delay."""
+def _pulls(horizon: int, m: int, delay: float) -> int:
+    """The form that the three variants share; they differ in the term for the delay."""
     d = 2.0**-m
     log = math.log(horizon * d**2)
     root = math.sqrt(2 * log) + math.sqrt(2 * log + 8 / 3 * d * log + d * delay)
     return math.ceil(root**2 / d**2)
 
 
-def mean_plays(horizon: int, m: int, knowledge: Knowledge) -> int:
+def mean_pulls(horizon: int, m: int, facts: DelayFacts) -> int:
     """Equation (14)."""
-    return _plays(horizon, m, 6 * m * knowledge.mean_delay)
+    return _pulls(horizon, m, 6 * m * facts.mean_lag)
 
 
-def bounded_plays(horizon: int, m: int, knowledge: Knowledge) -> int:
+def bounded_pulls(horizon: int, m: int, facts: DelayFacts) -> int:
     """Equation (18)."""
-    bounded = min(knowledge.bound, mean_plays(horizon, m, knowledge) / m)
-    return max(math.ceil(m * bounded), _plays(horizon, m, 4 * knowledge.mean_delay))
+    bounded = min(facts.reach, mean_pulls(horizon, m, facts) / m)
+    return max(math.ceil(m * bounded), _pulls(horizon, m, 4 * facts.mean_lag))
 
 
-def variance_plays(horizon: int, m: int, knowledge: Knowledge) -> int:
+def variance_pulls(horizon: int, m: int, facts: DelayFacts) -> int:
     """Equation (25)."""
-    return _plays(horizon, m, 4 * (knowledge.mean_delay + 2 * knowledge.variance))
+    return _pulls(horizon, m, 4 * (facts.mean_lag + 2 * facts.lag_variance))
 
 
 class Variant(NamedTuple):
-    """How many plays a phase wants, whether a bridge follows, and what must be known."""
+    """How many pulls a phase needs, whether a bridge follows, and which facts must be known."""
 
-    plays: Callable[[int, int, Knowledge], int]
+    pulls: Callable[[int, int, DelayFacts], int]
     bridged: bool
     needs: tuple[str, ...]
 
 
 VARIANTS: Mapping[VariantName, Variant] = {
-    "mean": Variant(mean_plays, False, ("mean_delay",)),
-    "bounded": Variant(bounded_plays, True, ("mean_delay", "bound")),
-    "variance": Variant(variance_plays, True, ("mean_delay", "variance")),
+    "mean": Variant(mean_pulls, False, ("mean_lag",)),
+    "bounded": Variant(bounded_pulls, True, ("mean_lag", "reach")),
+    "variance": Variant(variance_pulls, True, ("mean_lag", "lag_variance")),
 }
 
 
 @register
 @dataclass(frozen=True)
 class Odaaf(Policy):
-    """ODAAF: phased elimination that must be told the horizon and about the delay.
+    """ODAAF: phased elimination; needs the horizon and facts about the delay.
 
     Parameters
     ----------
     variant
-        ``mean`` (knows the mean delay), ``bounded`` (also a bound) or ``variance`` (also the variance).
-    mean_delay, variance, bound
-        What it is told. What its variant needs and is not given here it is told by a simulation, truly.
+        ``mean`` (knows the mean lag), ``bounded`` (also the reach) or ``variance`` (also the
+        variance).
+    mean_lag, lag_variance, reach
+        What it knows of the delay. A simulation fills in the true values of what you leave out.
 
     Examples
     --------
-    >>> from aftereffect import UniformDelay
-    >>> print(Odaaf.informed_by(UniformDelay(10, 30), "bounded"))
-    odaaf(variant=bounded, mean_delay=20, bound=30)
+    >>> Odaaf("bounded", mean_lag=20, reach=30).targets(horizon=10_000)[:3]
+    [585, 1501, 3940]
     """
 
     variant: VariantName = "mean"
-    mean_delay: float | None = None
-    variance: float | None = None
-    bound: float | None = None
+    mean_lag: float | None = None
+    lag_variance: float | None = None
+    reach: float | None = None
     needs_horizon = True
 
     def __post_init__(self) -> None:
-        one_of("variant", self.variant, get_args(VariantName))
-        for name, most in MAX_KNOWLEDGE._asdict().items():
+        self._check_choices(variant=VariantName)
+        for name, most in MAX_FACTS._asdict().items():
             if getattr(self, name) is not None:
-                self._set(**{name: real(name, getattr(self, name), at_least=0, at_most=most)})
+                self._set(
+                    **{name: check_float(name, getattr(self, name), at_least=0, at_most=most)}
+                )
 
-    @classmethod
-    def informed_by(cls, spread: Spreading, variant: VariantName = "mean", arms: int = 1) -> "Odaaf":
-        """Told the truth about a spread; for a spread per arm say how many arms there are."""
-        return cls(variant).told(knowledge_of(spread.by_arm(arms)))
-
-    def told(self, knowledge: Knowledge) -> "Odaaf":
-        missing = {name: getattr(knowledge, name) for name in self._missing()}
+    def with_delay_facts(self, facts: DelayFacts) -> "Odaaf":
+        missing = {name: getattr(facts, name) for name in self._missing()}
         for name, truth in missing.items():
             if math.isinf(truth):
                 raise ParameterError(
-                    f"odaaf(variant={self.variant}) must be told {name}, but here it is infinite or unknown: give a number"
+                    f"odaaf(variant={self.variant}) needs {name}, which is infinite or unknown "
+                    f"here: pass {name}=..."
                 )
         return replace(self, **missing)
 
     def kernels(self) -> PolicyKernels:
-        return phased_elimination.KERNELS
+        return KERNELS
 
-    def initial(self, arms: int) -> State:
-        return phased_elimination.initial(arms)
+    def initial(self, arms: int) -> PhasesState:
+        return blank_phases(arms)
 
-    def params(self, arms: int, horizon: int) -> Vector:
-        return phased_elimination.params(horizon, self.targets(horizon), bridged=VARIANTS[self.variant].bridged)
+    def params(self, arms: int, horizon: int) -> PhasesParams:
+        targets = np.array(self.targets(horizon), dtype=float)
+        return PhasesParams(horizon, VARIANTS[self.variant].bridged, targets)
 
     def targets(self, horizon: int) -> list[int]:
         """n_1, n_2, ... for a run of that many slots."""
         missing = self._missing()
         if missing:
-            raise ParameterError(f"odaaf(variant={self.variant}) must be told {' and '.join(missing)}")
-        knowledge = Knowledge(self.mean_delay or 0.0, self.variance or 0.0, self.bound or 0.0)
-        return phased_elimination.rising(horizon, lambda m: VARIANTS[self.variant].plays(horizon, m, knowledge))
+            given = ", ".join(f"{name}=..." for name in missing)
+            raise ParameterError(
+                f"odaaf(variant={self.variant}) needs {' and '.join(missing)}: pass {given}"
+            )
+        facts = DelayFacts(self.mean_lag or 0.0, self.lag_variance or 0.0, self.reach or 0.0)
+        return find_targets(horizon, lambda m: VARIANTS[self.variant].pulls(horizon, m, facts))
 
     def _missing(self) -> list[str]:
         return [name for name in VARIANTS[self.variant].needs if getattr(self, name) is None]
+
+
+def pulls_of_phase(horizon: int, m: int, reach: float) -> int:
+    """Equation (28)."""
+    d = 2.0**-m
+    log = math.log(horizon * d**2)
+    return math.ceil((math.sqrt(log) + math.sqrt(log + 4 * d * m * reach)) ** 2 / (2 * d**2))
+
+
+@register
+@dataclass(frozen=True)
+class GeneralizedOdaaf(Policy):
+    """Generalised ODAAF: phased elimination; needs the horizon and the largest lag.
+
+    Parameters
+    ----------
+    d
+        The largest lag. A simulation fills in the true value if you leave it out.
+
+    Examples
+    --------
+    >>> GeneralizedOdaaf(d=30).targets(horizon=10_000)[:3]
+    [244, 914, 2781]
+    """
+
+    d: float | None = None
+    needs_horizon = True
+
+    def __post_init__(self) -> None:
+        if self.d is not None:
+            self._set(d=check_float("d", self.d, at_least=0, at_most=MAX_SLOTS))
+
+    def with_delay_facts(self, facts: DelayFacts) -> "GeneralizedOdaaf":
+        if self.d is not None:
+            return self
+        if math.isinf(facts.reach):
+            raise ParameterError(
+                "generalized-odaaf needs d, the largest lag, which is infinite or unknown here: "
+                "pass d=..."
+            )
+        return replace(self, d=facts.reach)
+
+    def kernels(self) -> PolicyKernels:
+        return KERNELS
+
+    def initial(self, arms: int) -> PhasesState:
+        return blank_phases(arms)
+
+    def params(self, arms: int, horizon: int) -> PhasesParams:
+        return PhasesParams(horizon, False, np.array(self.targets(horizon), dtype=float))
+
+    def targets(self, horizon: int) -> list[int]:
+        """n_1, n_2, ... for a run of that many slots."""
+        if self.d is None:
+            raise ParameterError("generalized-odaaf needs d, the largest lag: pass d=...")
+        reach = self.d
+        return find_targets(horizon, lambda m: pulls_of_phase(horizon, m, reach))

@@ -1,93 +1,124 @@
-"""SettleUcb: learn how long effects linger, then look at arms only when their totals have settled.
+"""SettleUcb: estimate the lag, then look at an arm only when its totals have settled.
 
 ::
 
-    hold the first arm until its totals have settled; estimate the mean lag L and the clumping        see `settling`
-    visit every other arm in turn, then repeat:
-        u_i = max { q : evidence(M_i / N_i against q) <= ln t }                                       see `kl_ucb`
+    hold the first arm until its totals have settled; estimate the mean lag L and the clumping
+    visit every other arm in turn, then repeat:                                  (`_settling`)
+        u_i = max { q : evidence(M_i / N_i against q) <= ln t }                        (`_kl`)
         stay with the arm of the highest u_i for a fifth of N_i, or visit it if it is another one
 
-    a visit:  burn-in       0.7 L (1 + ln(t / t_0) / 10) slots that are not looked at; t_0 is the end of the first hold
-              two halves    of max(L, 20, N_i / 2) slots that are
-              silent, or still rising and not lost yet?  forget the first half, hold on one and a half times as long
-              N_i += slots that were not forgotten, M_i += their total, and 0.8 L times what is better than the arm before
+    a visit:  burn-in      0.7 L (1 + ln(t / t_0) / 10) slots that are not looked at;
+                           t_0 is the end of the first hold
+              two halves   of max(L, 20, N_i / 2) slots in all
+              If they are silent, or still rising and the arm is not beaten yet: forget the first
+              half, hold on one and a half times as long.
+              N_i += the slots that were not forgotten
+              M_i += their total, and 0.8 L times how much better the arm is than the one before
 
-After a switch from arm a to b the expected total at age x is s_b + tail(x) (s_a - s_b): what lingers pulls the newcomer
-towards the arm before it, by a share of their difference. That share is below one half from the mean lag on, for any spread
-that is symmetric or falls, so a short burn-in leaves the order of the two as it is. It can still hide the best arm behind a
-bad one for some slots, and that is what would be costly: too little is seen, the arm is not tried again. But then totals
-rise. So a visit goes on while they do, unless the arm is beaten even by its second half, and what an arm lacks because a
-worse one was played before it is made up for. That totals fall does no harm, as an arm that looks too good will be looked at
-again. The same rule checks the lag at every visit: it catches one that was underestimated, a second bump, and arms that
-linger longer than the first.
+After a switch from arm a to b the expected total at age x is s_b + tail(x) (s_a - s_b): rewards on
+their way pull the new arm's totals towards those of the arm before, by a share of their difference.
+From the mean lag on, that share is below one half for any delay that is symmetric or falls. So a
+short burn-in leaves the order of the two arms as it is.
 
-Visits grow with what an arm was looked at before, so there are few, and the burn-in's growth covers every finite reach in the
-end. `docs/settle.md` has the argument, the bound and where this fails.
+It can still hide the best arm behind a bad one for some slots, which would be costly: the arm looks
+bad and is not tried again. But then its totals rise. So a visit goes on while they do, unless the
+arm is beaten even by its second half; and an arm is compensated for a worse arm that was played
+before it. Totals that fall do no harm, as an arm that looks too good will be looked at again. The
+same rule checks the lag at every visit: it notices a lag that was underestimated, a second bump,
+and arms with a longer lag than the first.
+
+Visits grow with the pulls of an arm, so there are few. The burn-in grows too, and covers every
+finite reach in the end. `docs/settle.md` has the argument, the bound and the limits.
 """
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from aftereffect.checks import real, whole
-from aftereffect.kernels import Matrix, PolicyKernels, Vector
-from aftereffect.policies import settling
-from aftereffect.policies.averages import AVERAGE, PLAYS, ROWS, credit, next_unplayed
-from aftereffect.policies.base import Policy, State
-from aftereffect.policies.kl_ucb import bernoulli, highest_average, most_promising, radii
-from aftereffect.policies.settling import ARM, BROUGHT, CLUMPING, LAG, LATE, SETTLED, settle, step
-from aftereffect.spec import register
-
-#: One row more than averages have.
-VISITS = len(ROWS)
-#: What a visit still wants to play, 0 when none is under way; slots and total of its first half; the average of the arm before.
-WANTED, HALF, SEEN, BEFORE = range(len(settling.CELLS), len(settling.CELLS) + 4)
-CURVE = BEFORE + 1
-BURN_IN, LOOK, HOLD = range(3)
+from aftereffect._core import Params, PolicyKernels, Vector, check_float, check_int, register
+from aftereffect.policies._averages import Averages, blank_averages, credit, next_unplayed
+from aftereffect.policies._kl import highest_average, kl_bernoulli, kl_chooser, kl_radii
+from aftereffect.policies._settling import MAX_HOLD, Settling, blank_settling, next_step, settle
+from aftereffect.policies.base import Policy
 
 #: The burn-in grows by this share with every factor of e in time.
-GROWTH = 0.1
+BURN_IN_GROWTH = 0.1
 #: A visit looks at this many slots at least, however short the lag.
-LEAST_LOOK = 20
-#: A visit looks at this share of what was looked at before, at least.
-SHARE = 0.5
-#: An arm that is stayed with is played for this share of its plays.
-STAY = 0.2
-#: Standard errors by which the second half may be above the first, or below, without prolonging the visit; and by how much.
-RISE, FALL, LONGER = 0.5, 2.0, 1.5
-#: Mean lags by which a visit after a worse arm is short of its own reward, times the difference.
-IN_FLIGHT = 0.8
-#: What stands for the arm before once a visit was prolonged: better than any, so that nothing is made up for.
-SETTLED_BY_NOW = 1e300
-#: Nats of evidence in the second half alone, against the best average of the others, at which an arm that rises is lost.
-LOST = 8.0
-#: An arm of which nothing at all was seen yet is looked at for this many slots: it may linger longer than the others.
-SILENT = 60
-#: A visit's edges spoil this many mean lags, times clumping and odds; the odds of averages near 1 are not believed.
-EDGES, HIGHEST = 0.35, 0.95
+MIN_LOOK = 20
+#: A visit looks at this share of the arm's pulls at least.
+VISIT_SHARE = 0.5
+#: A stay lasts this share of the arm's pulls.
+STAY_SHARE = 0.2
+#: A visit is prolonged if its second half is more than so many standard errors above the first, or
+#: below it.
+MAX_RISE, MAX_FALL = 0.5, 2.0
+#: How many times as long as its second half a prolonged visit goes on.
+PROLONGING = 1.5
+#: A visit after a worse arm lacks so many mean lags of the difference between the two.
+LAGS_ON_THE_WAY = 0.8
+#: Stands for the average of the arm before once a visit was prolonged: it is better than any arm,
+#: so that there is nothing to compensate for.
+NO_WORSE_ARM = 1e300
+#: Nats of evidence in the second half alone, against the best average of the other arms, at which
+#: an arm that rises is beaten.
+BEATEN_NATS = 8.0
+#: An arm that has shown no reward yet is looked at for this many slots: its lag may be longer than
+#: that of the others.
+MIN_SILENT_SLOTS = 60
+#: The noise at the edges of a visit is worth this many mean lags, times clumping and odds; averages
+#: count at most as the second number in the odds, as those near 1 are unreliable.
+EDGE_LAGS, MAX_EDGE_AVERAGE = 0.35, 0.95
+
+
+class SettleUcbState(NamedTuple):
+    """Averages and visits by arm, the estimate of the lag, and the visit that is under way.
+
+    ``wanted`` are the slots that the visit still needs, 0 without a visit. ``half_slots`` and
+    ``half_total`` are of its first half. ``before`` is the average of the arm before.
+    """
+
+    averages: Averages
+    visits: Vector
+    settling: Settling
+    wanted: Vector
+    half_slots: Vector
+    half_total: Vector
+    before: Vector
+
+
+class SettleUcbParams(NamedTuple):
+    """The parameters of the policy."""
+
+    burn_in: float
+    look: float
+    hold: int
 
 
 @register
 @dataclass(frozen=True)
 class SettleUcb(Policy):
-    """Learns how long effects linger, lets totals settle before it looks, and plays the highest KL-UCB index.
+    """Estimates the lag, lets totals settle before it looks, plays the highest KL-UCB index.
 
-    Needs to know nothing of the spread, its reach or the horizon, and its defaults need no touching.
+    It needs to know nothing about the delay, its reach or the horizon. The defaults need no tuning.
 
     Parameters
     ----------
     burn_in
-        How many mean lags at the beginning of a visit are not looked at, at first; from 0 on.
+        Mean lags at the beginning of a visit that are not looked at, at first; from 0 on.
     look
-        How many mean lags a visit looks at, at least; above 0.
+        Mean lags that a visit looks at, at least; above 0.
     hold
-        How many slots the first arm is held, at least; from 10 to 10,000.
+        Slots for which the first arm is held, at least; from 10 to 10,000.
 
     Examples
     --------
-    >>> print(SettleUcb())
-    settle-ucb(burn_in=0.7, look=1, hold=120)
+    >>> import aftereffect as ae
+    >>> bandit = ae.StochasticBandit([0.9, 0.5], ae.Interval(10, 19))
+    >>> study = ae.simulate(SettleUcb(), bandit, horizon=1_000, seed=1)
+    >>> round(float(study[0].final.mean()), 1)
+    15.7
     """
 
     burn_in: float = 0.7
@@ -96,96 +127,115 @@ class SettleUcb(Policy):
 
     def __post_init__(self) -> None:
         self._set(
-            burn_in=real("burn_in", self.burn_in, at_least=0, at_most=100),
-            look=real("look", self.look, above=0, at_most=100),
-            hold=whole("hold", self.hold, at_least=10, at_most=settling.LONGEST),
+            burn_in=check_float("burn_in", self.burn_in, at_least=0, at_most=100),
+            look=check_float("look", self.look, above=0, at_most=100),
+            hold=check_int("hold", self.hold, at_least=10, at_most=MAX_HOLD),
         )
 
     def kernels(self) -> PolicyKernels:
         return PolicyKernels(decide, absorb)
 
-    def initial(self, arms: int) -> State:
-        return State(np.zeros((VISITS + 1, arms)), np.zeros(CURVE + 2 * settling.room(self.hold)))
+    def initial(self, arms: int) -> SettleUcbState:
+        visit = (np.zeros(1) for _ in range(4))
+        return SettleUcbState(
+            blank_averages(arms), np.zeros(arms), blank_settling(self.hold), *visit
+        )
 
-    def params(self, arms: int, horizon: int) -> Vector:
-        return np.array([self.burn_in, self.look, self.hold])
+    def params(self, arms: int, horizon: int) -> SettleUcbParams:
+        return SettleUcbParams(self.burn_in, self.look, self.hold)
 
-    def radii(self, state: State, params: Vector, t: int) -> Vector:
-        return radii(state.arms, state.own, t, spoilt)
+    def radii(self, state: SettleUcbState, params: Params, t: int) -> Vector:
+        return kl_radii(state.averages, state, t, edge_noise_slots)
 
 
-def spoilt(arms: Matrix, own: Vector, arm: int, best: float) -> float:
-    """How many slots the chance in when rewards land at the edges of visits is worth, against the noise of rewards.
+def edge_noise_slots(state: SettleUcbState, arm: int, best: float) -> float:
+    """How many slots of reward noise equal the noise of arrivals at the edges of an arm's visits.
 
-    It matters the more the higher the mean, which lies between the arm's average and the best.
+    This noise matters more the higher the mean, which is between the arm's average and the best.
     """
-    high = min(best, HIGHEST)
-    mean = 0.5 * (min(max(arms[AVERAGE, arm], 0.0), high) + high)
-    slots: float = EDGES * own[CLUMPING] * own[LAG] * arms[VISITS, arm] * mean / (1.0 - mean)
+    high = min(best, MAX_EDGE_AVERAGE)
+    mean = 0.5 * (min(max(state.averages.average[arm], 0.0), high) + high)
+    lags = EDGE_LAGS * state.settling.clumping[0] * state.settling.lag[0]
+    slots: float = lags * state.visits[arm] * mean / (1.0 - mean)
     return slots
 
 
-choose = most_promising(spoilt)
+choose = kl_chooser(edge_noise_slots)
 
 
-def decide(arms: Matrix, own: Vector, params: Vector, t: int, rng: np.random.Generator) -> tuple[int, int, int]:
-    """Settle first, then finish the visit under way, then stay or visit."""
-    arm = int(own[ARM])
-    if own[SETTLED] == 0.0:
-        slots = step(own, int(params[HOLD]))
+def decide(
+    state: SettleUcbState, params: SettleUcbParams, t: int, rng: np.random.Generator
+) -> tuple[int, int, int]:
+    """Settle first, then finish the visit that is under way, then stay or visit."""
+    settling, pulls = state.settling, state.averages.pulls
+    arm, lag, settled_at = int(settling.arm[0]), settling.lag[0], settling.settled_at[0]
+    if settled_at == 0.0:
+        slots = next_step(settling.slots[0], params.hold)
         return arm, slots, slots
-    if own[WANTED] > 0.0:
-        slots = int(own[WANTED])
+    if state.wanted[0] > 0.0:
+        slots = int(state.wanted[0])
         return arm, slots, slots
-    look = max(params[LOOK] * own[LAG], LEAST_LOOK)
-    chosen = next_unplayed(arms, arm)
+    look = max(params.look * lag, MIN_LOOK)
+    chosen = next_unplayed(state.averages, arm)
     if chosen < 0:
-        chosen = choose(arms, own, t)
+        chosen = choose(state.averages, state, t)
         if chosen == arm:
-            slots = math.ceil(max(0.5 * look, STAY * arms[PLAYS, arm]))
+            slots = math.ceil(max(0.5 * look, STAY_SHARE * pulls[arm]))
             return arm, slots, slots
-    half = math.ceil(0.5 * max(look, SHARE * arms[PLAYS, chosen]))
-    burn_in = math.ceil(params[BURN_IN] * own[LAG] * (1.0 + GROWTH * math.log(max(t / own[SETTLED], 1.0))))
+    half = math.ceil(0.5 * max(look, VISIT_SHARE * pulls[chosen]))
+    growth = 1.0 + BURN_IN_GROWTH * math.log(max(t / settled_at, 1.0))
+    burn_in = math.ceil(params.burn_in * lag * growth)
     return chosen, burn_in + half, half
 
 
-def absorb(arms: Matrix, own: Vector, params: Vector, arm: int, slots: int, total: float) -> None:
-    """By what the round was for: settling, the second half of a visit, staying, or the first half of a visit."""
-    if own[SETTLED] == 0.0 and arm != int(own[ARM]):
-        credit(arms, arm, slots, total)  # played for other reasons: the arm that is held goes on climbing afterwards
-    elif own[SETTLED] == 0.0:
-        settle(own, CURVE, int(params[HOLD]), arms.shape[1], slots, total)
-        if own[LATE] > 0.0:
-            arms[VISITS, arm] = 1.0
-            credit(arms, arm, int(own[LATE]), own[BROUGHT])
-    elif own[WANTED] > 0.0 and arm == int(own[ARM]):
-        finish(arms, own, arm, slots, total)
-    elif arm == int(own[ARM]) and arms[PLAYS, arm] > 0.0:
-        credit(arms, arm, slots, total)
+def absorb(
+    state: SettleUcbState, params: SettleUcbParams, arm: int, window: int, total: float
+) -> None:
+    """Learn by the purpose of the round: settle, end a visit, stay, or begin a visit."""
+    settling, averages = state.settling, state.averages
+    held = arm == int(settling.arm[0])
+    if settling.settled_at[0] == 0.0 and not held:
+        # Another arm was played instead. The totals of the held arm go on rising afterwards.
+        credit(averages, arm, window, total)
+    elif settling.settled_at[0] == 0.0:
+        settle(settling, params.hold, averages.pulls.shape[0], window, total)
+        if settling.level_slots[0] > 0.0:
+            state.visits[arm] = 1.0
+            credit(averages, arm, int(settling.level_slots[0]), settling.level_total[0])
+    elif state.wanted[0] > 0.0 and held:
+        end_visit(state, arm, window, total)
+    elif held and averages.pulls[arm] > 0.0:
+        credit(averages, arm, window, total)
     else:
-        own[BEFORE] = arms[AVERAGE, int(own[ARM])]
-        own[ARM], own[WANTED], own[HALF], own[SEEN] = arm, max(slots, LEAST_LOOK // 2), slots, total
+        state.before[0] = averages.average[int(settling.arm[0])]
+        settling.arm[0], state.wanted[0] = arm, max(window, MIN_LOOK // 2)
+        state.half_slots[0], state.half_total[0] = window, total
 
 
-def finish(arms: Matrix, own: Vector, arm: int, slots: int, total: float) -> None:
-    """End a visit, unless its second half says that totals have not settled."""
-    half, seen = own[HALF], own[SEEN]
-    counted = half + slots
-    mean = (min(max(seen + total, 0.0), counted) + 1.0) / (counted + 2.0)
-    variance = (mean * (1.0 - mean) + own[CLUMPING] * mean * mean) * (1.0 / half + 1.0 / slots)
-    rise = (total / slots - seen / half) / math.sqrt(variance)
-    silent = seen + total <= 0.0 and arms[PLAYS, arm] == 0.0 and counted < SILENT
-    if silent or rise < -FALL or (rise > RISE and not lost(arms, arm, slots, total / slots)):
-        longer = int(LONGER * max(slots, own[WANTED]))  # than was planned, though some of it be missing
-        own[HALF], own[SEEN], own[WANTED], own[BEFORE] = slots, total, longer, SETTLED_BY_NOW
+def end_visit(state: SettleUcbState, arm: int, window: int, total: float) -> None:
+    """End a visit, unless its second half shows that totals have not settled."""
+    averages, settling = state.averages, state.settling
+    half_slots, half_total = state.half_slots[0], state.half_total[0]
+    slots, both = half_slots + window, half_total + total
+    mean = (min(max(both, 0.0), slots) + 1.0) / (slots + 2.0)
+    per_slot = mean * (1.0 - mean) + settling.clumping[0] * mean * mean
+    variance = per_slot * (1.0 / half_slots + 1.0 / window)
+    rise = (total / window - half_total / half_slots) / math.sqrt(variance)
+    silent = both <= 0.0 and averages.pulls[arm] == 0.0 and slots < MIN_SILENT_SLOTS
+    rises = rise > MAX_RISE and not is_beaten(averages, arm, window, total / window)
+    if silent or rise < -MAX_FALL or rises:
+        # Longer than planned, even if some of the totals are missing.
+        state.wanted[0] = int(PROLONGING * max(window, state.wanted[0]))
+        state.half_slots[0], state.half_total[0] = window, total
+        state.before[0] = NO_WORSE_ARM
         return
-    own[WANTED] = 0.0
-    arms[VISITS, arm] += 1.0
-    missed = IN_FLIGHT * own[LAG] * max((seen + total) / counted - own[BEFORE], 0.0)
-    credit(arms, arm, int(counted), seen + total + missed)
+    state.wanted[0] = 0.0
+    state.visits[arm] += 1.0
+    on_the_way = LAGS_ON_THE_WAY * settling.lag[0] * max(both / slots - state.before[0], 0.0)
+    credit(averages, arm, int(slots), both + on_the_way)
 
 
-def lost(arms: Matrix, arm: int, slots: int, average: float) -> bool:
-    """Whether an arm is beaten by the best of the others, judged by so many slots alone."""
-    best = min(max(highest_average(arms, arm), 0.01), 0.99)
-    return average < best and slots * bernoulli(max(average, 0.0), best) >= LOST
+def is_beaten(averages: Averages, arm: int, slots: int, average: float) -> bool:
+    """Whether the best of the other arms beats an arm, judged by so many slots alone."""
+    best = min(max(highest_average(averages, arm), 0.01), 0.99)
+    return average < best and slots * kl_bernoulli(max(average, 0.0), best) >= BEATEN_NATS

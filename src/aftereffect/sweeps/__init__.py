@@ -1,7 +1,12 @@
-"""Sweeps: a grid of studies, described in a file, that survives being stopped."""
+"""Sweeps: a grid of studies that a file describes, and that can be stopped and continued."""
 
-from aftereffect.sweeps.cells import Cell
-from aftereffect.sweeps.results import SweepResults
-from aftereffect.sweeps.sweep import Stage, Sweep
+from aftereffect.sweeps._cells import Cell
+from aftereffect.sweeps._results import SweepResults
+from aftereffect.sweeps._sweep import Progress, Sweep
 
-__all__ = ["Cell", "Stage", "Sweep", "SweepResults"]
+__all__ = [
+    "Cell",
+    "Progress",
+    "Sweep",
+    "SweepResults",
+]

@@ -1,123 +1,160 @@
-"""What every policy must hold to."""
+"""The contract of every policy."""
 
 from typing import Any
 
 import numpy as np
 
-from aftereffect.environments import StochasticBandit
+from aftereffect._core import Params, State
+from aftereffect.bandits import StochasticBandit
+from aftereffect.delays import Interval
 from aftereffect.errors import ParameterError
-from aftereffect.kernels import Vector
-from aftereffect.policies import Policy, State
-from aftereffect.simulation.rehearsal import call_absorb, call_decide, copy_checked
-from aftereffect.simulation.replications import Task, machine_code, run
-from aftereffect.spreads import Interval
-from aftereffect.testing.common import check_compiled, check_spec, require
+from aftereffect.policies import Policy, map_arrays, named_arrays
+from aftereffect.simulation import (
+    Task,
+    call_absorb,
+    call_decide,
+    check_indices,
+    check_state,
+    copy_checked,
+    prepare,
+    run_batch,
+)
+from aftereffect.testing._common import check_compiled, check_spec, require
 
-#: Arms, slots of each round, and the total seen in it.
-Decisions = list[tuple[int, int, int, float]]
+#: By round: arm, slots, window and the total of the window.
+Rounds = list[tuple[int, int, int, float]]
 
-_ENVIRONMENT = StochasticBandit((0.8, 0.5, 0.2), Interval(2, 6))
+_BANDIT = StochasticBandit((0.8, 0.5, 0.2), Interval(2, 5))
 _ARMS, _HORIZON = 3, 600
 
 
 def check_policy(policy: Policy) -> None:
-    """Check a policy's contract; raises AssertionError with what to mend.
+    """Check the contract of a policy.
 
-    It is a value with a spec string. Its state is fresh, made of float64 arrays, and all there is: stopped and continued
-    from a copy it plays on as if nothing had happened. The same seed gives the same decisions; they stay within arms and
-    slots, parameters stay as they were, and one that depends on the horizon says so. Kernels use indices from 0 on within
-    their arrays, draw with ``rng.random()`` only, and compiled and plain runs are equal to the last bit.
+    It is a value with a spec string. Its state is a fresh named tuple of float64 arrays, and all
+    that it remembers: continued from a copy, it plays on as if it had not been stopped. The same
+    seed gives the same decisions. Decisions stay within arms and slots, and parameters do not
+    change. A policy whose parameters depend on the horizon says so. Kernels use indices from 0 on
+    within their arrays and draw with ``rng.random()`` only. Compiled and plain runs are equal to
+    the last bit.
 
-    A policy that is not registered is checked all the same; a line says what registering it is good for.
+    A policy that is not registered is checked as well; a printed line says why to register it.
+
+    Raises
+    ------
+    AssertionError
+        If it breaks the contract; the message says what to change.
+
+    Examples
+    --------
+    >>> from aftereffect import Ucb1
+    >>> check_policy(Ucb1())
     """
-    require(isinstance(policy, Policy), f"check_policy takes a policy, such as Ucb1(), got {policy!r}")
+    require(
+        isinstance(policy, Policy), f"check_policy needs a policy, such as Ucb1(), got {policy!r}"
+    )
     check_spec(policy)
-    policy = policy.told(_ENVIRONMENT.knowledge)
-    _check_arrays(policy)
+    policy = policy.with_delay_facts(_BANDIT.delay_facts)
     try:
+        check_state(policy, policy.initial(_ARMS))
+        _check_arrays(policy)
         _check_decisions(policy)
         _check_continues(policy)
         _check_horizon(policy)
         _check_need_of_horizon(policy)
     except ParameterError as error:
         raise AssertionError(str(error)) from error
-    check_compiled(policy, _ENVIRONMENT, _HORIZON, engines=["roundwise"])  # kernels are the same on the other
+    # Kernels are the same on the other engine.
+    check_compiled(policy, _BANDIT, _HORIZON, engines=["roundwise"])
 
 
 def _check_arrays(policy: Policy) -> None:
-    first, second = policy.initial(_ARMS), policy.initial(_ARMS)
-    require(policy.kernels() == policy.kernels(), "kernels must give the same functions every time: cache what makes them")
-    require(first.arms.shape[1] == _ARMS, "initial(arms).arms must have one column per arm")
-    for array, again in zip((*first, policy.params(_ARMS, _HORIZON)), (*second, policy.params(_ARMS, _HORIZON)), strict=True):
-        require(
-            isinstance(array, np.ndarray) and array.dtype == np.float64 and array.flags.c_contiguous and array.size > 0,
-            "initial and params must give float64 arrays that are C-contiguous and not empty",
-        )
-        require(np.array_equal(array, again), "initial and params must give the same values every time")
     require(
-        not any(np.shares_memory(a, b) for a, b in zip(first, second, strict=True)), "initial must make new arrays every time"
+        policy.kernels() == policy.kernels(),
+        "kernels() must return the same functions every time: cache the function that makes them",
     )
+    first, second = ([*named_arrays(policy.initial(_ARMS))] for _ in range(2))
+    for (name, array), (_, again) in zip(first, second, strict=True):
+        require(array.size > 0, f"{name} in the state must not be empty")
+        require(np.array_equal(array, again), f"initial must give the same {name} every time")
+        require(not np.shares_memory(array, again), f"initial must make a new {name} every time")
+    params, params_again = (policy.params(_ARMS, _HORIZON) for _ in range(2))
+    require(_is_equal(params, params_again), "params must give the same values every time")
+
+
+def _is_equal(first: Params, second: Params) -> bool:
+    if isinstance(first, tuple):
+        return all(_is_equal(one, other) for one, other in zip(first, second, strict=True))
+    return bool(np.array_equal(first, second))
 
 
 def _check_decisions(policy: Policy) -> None:
-    decisions = _played(policy, _initial(policy), _params(policy), 0, _HORIZON, _OnlyRandom(5))
-    again = _played(policy, _initial(policy), _params(policy), 0, _HORIZON, _OnlyRandom(5))
-    require(decisions == again, "the same seed must give the same decisions")
+    rounds = _play(policy, _initial(policy), _params(policy), 0, _HORIZON, _OnlyRandom(5))
+    again = _play(policy, _initial(policy), _params(policy), 0, _HORIZON, _OnlyRandom(5))
+    require(rounds == again, "the same seed must give the same decisions")
 
 
 def _check_continues(policy: Policy) -> None:
     params = _params(policy)
-    uninterrupted, rng = _initial(policy), _OnlyRandom(6)
-    first = _played(policy, uninterrupted, params, 0, _HORIZON // 3, rng)
+    state, rng = _initial(policy), _OnlyRandom(6)
+    first = _play(policy, state, params, 0, _HORIZON // 3, rng)
     reached = sum(slots for _, slots, _, _ in first)
-    copy, copied_rng = State(*(array.copy() for array in uninterrupted)), rng.copy()
-    rest = _played(policy, uninterrupted, params, reached, _HORIZON, rng)
-    continued = _played(policy, copy, params, reached, _HORIZON, copied_rng)
-    require(rest == continued, "a copy of arms and own must be the whole state: nothing may be remembered elsewhere")
+    copy, copied_rng = map_arrays(np.copy, state), rng.copy()
+    rest = _play(policy, state, params, reached, _HORIZON, rng)
+    continued = _play(policy, copy, params, reached, _HORIZON, copied_rng)
+    require(
+        rest == continued,
+        "a policy must play on from a copy of its state: remember nothing outside of the state",
+    )
 
 
 def _check_horizon(policy: Policy) -> None:
     for horizon in (_ARMS, 10, 57):
-        outcome = run(Task(policy, _ENVIRONMENT, "roundwise", horizon, (horizon,), 3, range(2)), machine_code)
-        require((outcome.plays.sum(axis=1) == horizon).all(), f"a run of {horizon} slots must play {horizon} slots")
+        task = Task(policy, _BANDIT, "roundwise", horizon, (horizon,), 3, range(2))
+        pulls = run_batch(task, prepare(task)).runs.pulls.sum(axis=1)
+        require(
+            (pulls == horizon).all(),
+            f"a run of {horizon} slots must have {horizon} pulls, got {pulls[0]:.0f}",
+        )
 
 
 def _check_need_of_horizon(policy: Policy) -> None:
-    """Live, a policy that does not need the horizon is given parameters for one that is far away."""
+    """A live experiment gives a policy that does not need the horizon parameters for a far one."""
     if not policy.needs_horizon:
         near, far = (
-            _played(policy, _initial(policy), _params(policy, horizon), 0, _HORIZON, _OnlyRandom(7))
+            _play(policy, _initial(policy), _params(policy, horizon), 0, _HORIZON, _OnlyRandom(7))
             for horizon in (_HORIZON, 50 * _HORIZON)
         )
-        require(near == far, "decisions depend on the horizon in params: say so, needs_horizon = True")
+        require(near == far, "decisions depend on the horizon in params: set needs_horizon = True")
 
 
 def _initial(policy: Policy) -> State:
     """A fresh state whose arrays check indices."""
-    return State(*(copy_checked(array) for array in policy.initial(_ARMS)))
+    return map_arrays(copy_checked, policy.initial(_ARMS))
 
 
-def _params(policy: Policy, horizon: int = _HORIZON) -> Vector:
-    """Parameters that check indices and cannot be written to."""
-    return copy_checked(policy.params(_ARMS, horizon), writable=False)
+def _params(policy: Policy, horizon: int = _HORIZON) -> Params:
+    """Parameters whose arrays check indices and cannot be written to."""
+    return check_indices(policy.params(_ARMS, horizon))
 
 
-def _played(policy: Policy, state: State, params: Vector, t: int, until: int, rng: Any) -> Decisions:
-    """Play whole rounds from slot t until at least `until`, with made-up totals."""
+def _play(policy: Policy, state: State, params: Params, t: int, until: int, rng: Any) -> Rounds:
+    """Play whole rounds from slot t until at least `until`, with totals drawn at random."""
     world = np.random.default_rng(t)
-    decisions: Decisions = []
+    rounds: Rounds = []
     while t < until:
-        arm, slots, window = call_decide(policy, state, params, t, rng)
+        arm, slots, window = call_decide(policy, state, params, _ARMS, t, rng)
         total = float(world.binomial(window, 0.5)) if window else 0.0
         call_absorb(policy, state, params, arm, window, total)
-        decisions.append((arm, slots, window, total))
+        rounds.append((arm, slots, window, total))
         t += slots
-    require(all(np.isfinite(array).all() for array in state), "the state must stay finite")
-    return decisions
+    for name, array in named_arrays(state):
+        require(np.isfinite(array).all(), f"{name} in the state must stay finite")
+    return rounds
 
 
 class _OnlyRandom:
-    """A generator that has nothing but ``random()``: other methods may draw other numbers after a numpy upgrade."""
+    """A generator with ``random()`` only: other methods may change with a new version of numpy."""
 
     def __init__(self, seed: int) -> None:
         self._rng = np.random.Generator(np.random.PCG64(seed))
@@ -127,7 +164,8 @@ class _OnlyRandom:
 
     def __getattr__(self, name: str) -> object:
         raise AssertionError(
-            f"kernels must draw with rng.random() only, not with rng.{name}: a replay must survive a numpy upgrade"
+            f"kernels must draw with rng.random() only, not with rng.{name}: "
+            "its numbers must stay the same with every version of numpy"
         )
 
     def copy(self) -> "_OnlyRandom":

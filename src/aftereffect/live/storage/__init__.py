@@ -1,89 +1,124 @@
-"""Where experiments are kept: by URL, one class per kind of storage."""
+"""Storages of live experiments: one class for each kind, found by the scheme of a URL."""
 
 import os
 from collections.abc import Callable
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from aftereffect.checks import real
-from aftereffect.errors import ParameterError
-from aftereffect.extras import imported, require
-from aftereffect.live.storage.base import Log, Record, Storage, TokenRecord, View
+from aftereffect._core import check_float, import_optional, require_extra, suggest
+from aftereffect.errors import ParameterError, StorageError
+from aftereffect.live.storage.contract import Log, Record, Storage, TokenRecord, View, is_text
 from aftereffect.live.storage.memory import MemoryStorage
-from aftereffect.spec import nearest
-
-
-def _data_folder() -> Path:
-    """Where programs keep what belongs to their user, by the XDG base directory specification."""
-    given = Path(os.environ.get("XDG_DATA_HOME", ""))
-    return given if given.is_absolute() else Path(os.path.expanduser("~"), ".local", "share")
-
-
-#: A file of the user's own, whatever folder a command is run in.
-DEFAULT_STORAGE = f"sqlite:///{_data_folder() / 'aftereffect' / 'aftereffect.db'}"
-_EXAMPLE = "sqlite:///file.db"
-_LONGEST_PATIENCE = 86_400.0
-
-
-def _read(url: str) -> Any:
-    sa = imported("sqlalchemy")
-    try:
-        return sa.make_url(url)
-    except (sa.exc.ArgumentError, ValueError):  # it is not shown: there may be a password in it
-        raise ParameterError(f"the URL of the storage cannot be read: write one such as {_EXAMPLE}") from None
-
-
-def _sqlite(url: str, patience: float) -> Storage:
-    read = _read(url.replace("?", "%3F"))  # there is nothing to ask a file for: it belongs to its name
-    from aftereffect.live.storage.sqlite import SqliteStorage
-
-    return SqliteStorage(read, patience, makes_folder=url == DEFAULT_STORAGE)
-
-
-def _postgresql(url: str, patience: float) -> Storage:
-    require("postgres")
-    read = _read(url)
-    from aftereffect.live.storage.postgresql import PostgresqlStorage
-
-    return PostgresqlStorage(read, patience)
-
-
-#: By the beginning of the URL. SQLAlchemy is imported when a storage needs it, and not before.
-STORAGES: dict[str, Callable[[str, float], Storage]] = {
-    "memory": MemoryStorage,
-    "sqlite": _sqlite,
-    "postgresql+psycopg": _postgresql,
-}
-
-
-def open_storage(url: str, *, patience: float = 60.0) -> Storage:
-    """The storage at a URL.
-
-    Parameters
-    ----------
-    url
-        ``sqlite:///file.db``, ``postgresql+psycopg://user:password@host/database``, or ``memory://`` for a new one that is gone
-        with the process.
-    patience
-        Seconds to wait for others who write.
-    """
-    real("patience", patience, at_least=0, at_most=_LONGEST_PATIENCE)
-    scheme, mark, _ = url.partition("://") if isinstance(url, str) else ("", "", "")
-    if not mark or scheme not in STORAGES:
-        # The URL itself is not shown: there may be a password in it.
-        what = f"one that begins with {scheme!r}" if mark else "something else"
-        raise ParameterError(f"a storage is a URL such as {_EXAMPLE}, got {what}: {nearest(scheme, STORAGES)}")
-    return STORAGES[scheme](url, patience)
-
 
 __all__ = [
     "DEFAULT_STORAGE",
-    "STORAGES",
     "Log",
     "MemoryStorage",
     "Record",
     "Storage",
     "TokenRecord",
     "View",
+    "is_text",
     "open_storage",
 ]
+
+
+def _find_data_folder() -> Path:
+    """The folder for data of the user, by the XDG base directory specification."""
+    given = Path(os.environ.get("XDG_DATA_HOME", ""))
+    return given if given.is_absolute() else Path(os.path.expanduser("~"), ".local", "share")
+
+
+#: A file of the user, the same in whatever folder a command runs.
+DEFAULT_STORAGE = f"sqlite:///{_find_data_folder() / 'aftereffect' / 'aftereffect.db'}"
+#: The group of entry points with which other packages add schemes.
+ENTRY_POINTS = "aftereffect.storages"
+_MAX_LOCK_TIMEOUT = 86_400.0
+
+
+def _parse_url(url: str) -> Any:
+    sa = import_optional("sqlalchemy")
+    try:
+        return sa.make_url(url)
+    except (sa.exc.ArgumentError, ValueError):  # the URL is not shown: it may have a password
+        raise ParameterError(
+            "the URL of the storage cannot be read: it must look like sqlite:///FILE "
+            "or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE"
+        ) from None
+
+
+def _open_sqlite(url: str, *, lock_timeout: float) -> Storage:
+    parsed = _parse_url(url.replace("?", "%3F"))  # a question mark belongs to the file name
+    from aftereffect.live.storage._sqlite import SqliteStorage
+
+    return SqliteStorage(parsed, lock_timeout, create_folder=url == DEFAULT_STORAGE)
+
+
+def _open_postgresql(url: str, *, lock_timeout: float) -> Storage:
+    require_extra("postgres")
+    parsed = _parse_url(url)
+    from aftereffect.live.storage._postgresql import PostgresqlStorage
+
+    return PostgresqlStorage(parsed, lock_timeout)
+
+
+#: By scheme. SQLAlchemy is imported only when a storage needs it.
+_BUILT_IN: dict[str, Callable[..., Storage]] = {
+    "memory": MemoryStorage,
+    "sqlite": _open_sqlite,
+    "postgresql+psycopg": _open_postgresql,
+}
+
+
+def open_storage(url: str, *, lock_timeout: float = 60.0) -> Storage:
+    """Open the storage at a URL.
+
+    Other packages add schemes with entry points of the group ``aftereffect.storages``. The name of
+    an entry point is the scheme. Its value is a callable that takes the URL and the keyword
+    ``lock_timeout``, and returns a `Storage`.
+
+    Parameters
+    ----------
+    url
+        ``sqlite:///file.db``, ``postgresql+psycopg://user:password@host/database``, or
+        ``memory://`` for a new storage that is gone with the process.
+    lock_timeout
+        How many seconds to wait for other writers.
+
+    Examples
+    --------
+    >>> from aftereffect import open_storage
+    >>> with open_storage("memory://") as storage:
+    ...     print(len(storage.names()), "experiments in", storage.url)
+    0 experiments in memory://
+    """
+    check_float("lock_timeout", lock_timeout, at_least=0, at_most=_MAX_LOCK_TIMEOUT)
+    scheme, mark, _ = url.partition("://") if isinstance(url, str) else ("", "", "")
+    if not mark:  # the URL is not shown: it may have a password
+        got = "a text without ://" if isinstance(url, str) else type(url).__name__
+        raise ParameterError(
+            f"a storage must be a URL such as sqlite:///FILE or memory://, got {got}"
+        )
+    if scheme in _BUILT_IN:
+        return _BUILT_IN[scheme](url, lock_timeout=lock_timeout)
+    others = entry_points(group=ENTRY_POINTS)
+    if scheme not in others.names:
+        raise ParameterError(
+            f"unknown scheme {scheme!r} in the URL of a storage: "
+            f"{suggest(scheme, [*_BUILT_IN, *sorted(others.names)])}"
+        )
+    point = others[scheme]
+    try:
+        make = point.load()
+    except Exception as error:
+        raise StorageError(
+            f"cannot load the storage {scheme!r} ({point.value}): {type(error).__name__}: {error}"
+        ) from error
+    storage = make(url, lock_timeout=lock_timeout)
+    if not isinstance(storage, Storage):
+        raise StorageError(
+            f"the entry point {scheme!r} of {ENTRY_POINTS} must return a Storage, "
+            f"got {type(storage).__name__}"
+        )
+    return storage

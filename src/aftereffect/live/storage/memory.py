@@ -1,4 +1,4 @@
-"""Experiments in memory: gone with the process. For trying things out, and for tests."""
+"""Experiments in memory, gone with the process: for trials and tests."""
 
 import itertools
 import threading
@@ -7,85 +7,97 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from aftereffect.errors import NotFoundError, StorageError
-from aftereffect.live.events import Event
-from aftereffect.live.snapshot import Snapshot
-from aftereffect.live.storage.base import Log, Record, Storage, TokenRecord
+from aftereffect.live.events import Event, Snapshot
+from aftereffect.live.storage.contract import Log, Record, Storage, TokenRecord
 
 
 @dataclass
-class Shelf:
-    """One experiment. Its events are only ever added to, so that a reader of the first so many is not disturbed."""
+class _StoredExperiment:
+    """One experiment. Events are only appended, so readers of the first ones are not disturbed."""
 
     record: Record
     events: list[Event] = field(default_factory=list)
     about: dict[int, list[Event]] = field(default_factory=dict)
-    keyed: dict[str, Event] = field(default_factory=dict)
-    #: How many events there are to be seen, and the snapshot: changed at once, when a transaction ends.
-    moment: tuple[int, Snapshot | None] = (0, None)
+    find_by_key: dict[str, Event] = field(default_factory=dict)
+    #: The number of visible events, and the snapshot. Both change at once when a transaction ends.
+    visible: tuple[int, Snapshot | None] = (0, None)
     removed: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, event: Event) -> None:
-        """At the end, and to those about its slot."""
+        """Append an event."""
         self.events.append(event)
         self.about.setdefault(event.slot, []).append(event)
         if event.key is not None:
-            self.keyed[event.key] = event
+            self.find_by_key[event.key] = event
 
 
 class MemoryStorage(Storage):
-    """Keeps experiments in this process; ``memory://`` is a new one each time, so share the object itself."""
+    """Stores experiments in this process. Each ``memory://`` is new, so share the object.
 
-    def __init__(self, url: str = "memory://", patience: float = 60.0) -> None:
+    Examples
+    --------
+    >>> len(MemoryStorage().names())
+    0
+    """
+
+    def __init__(self, url: str = "memory://", *, lock_timeout: float = 60.0) -> None:
         self.url = url
-        self._patience = patience
+        self._lock_timeout = lock_timeout
         self._lock = threading.Lock()
-        self._shelves: dict[str, Shelf] = {}
+        self._experiments: dict[str, _StoredExperiment] = {}
         self._ids = itertools.count(1)
         self._tokens: dict[bytes, TokenRecord] = {}
 
-    def create(self, name: str, settings: str, created_at: str, digest: bytes) -> tuple[Record, bool]:
+    def create(
+        self, name: str, settings: str, created_at: str, digest: bytes
+    ) -> tuple[Record, bool]:
         with self._lock:
-            new = name not in self._shelves
+            new = name not in self._experiments
             if new:
-                self._shelves[name] = Shelf(Record(next(self._ids), name, settings, created_at, digest))
-            return self._shelves[name].record, new
+                record = Record(next(self._ids), name, settings, created_at, digest)
+                self._experiments[name] = _StoredExperiment(record)
+            return self._experiments[name].record, new
 
     def find(self, name: str) -> Record | None:
-        shelf = self._shelves.get(name)
-        return None if shelf is None else shelf.record
+        stored = self._experiments.get(name)
+        return None if stored is None else stored.record
 
     def records(self) -> list[Record]:
         with self._lock:
-            return [shelf.record for shelf in self._shelves.values()]
+            return [stored.record for stored in self._experiments.values()]
 
     @contextmanager
     def reading(self, experiment: int) -> Iterator[Log]:
-        yield MemoryLog(self._shelf(experiment))
+        yield _MemoryLog(self._find(experiment))
 
     @contextmanager
     def writing(self, experiment: int) -> Iterator[Log]:
-        shelf = self._shelf(experiment)
-        if not shelf.lock.acquire(timeout=self._patience):
-            raise StorageError(f"another thread has been writing to {shelf.record.name!r} for {self._patience:g} seconds")
+        stored = self._find(experiment)
+        if not stored.lock.acquire(timeout=self._lock_timeout):
+            raise StorageError(
+                f"another thread has been writing to {stored.record.name!r} "
+                f"for {self._lock_timeout:g} seconds"
+            )
         try:
-            if shelf.removed:  # while this one waited
-                raise self._gone(experiment)
-            log = MemoryLog(shelf)
+            if stored.removed:  # while this thread waited
+                raise self._not_found(experiment)
+            log = _MemoryLog(stored)
             yield log
-            log.keep()
+            log.commit()
             if log.removed_at is not None:
                 with self._lock:
-                    shelf.removed = True
-                    del self._shelves[shelf.record.name]
+                    stored.removed = True
+                    del self._experiments[stored.record.name]
         finally:
-            shelf.lock.release()
+            stored.lock.release()
 
     def add_token(self, label: str, scope: str, created_at: str, digest: bytes) -> TokenRecord:
         with self._lock:
             if digest in self._tokens:
                 raise StorageError("there is a token with this digest already")
-            self._tokens[digest] = TokenRecord(len(self._tokens) + 1, label, scope, digest, created_at, None)
+            number = len(self._tokens) + 1
+            self._tokens[digest] = TokenRecord(number, label, scope, digest, created_at, None)
             return self._tokens[digest]
 
     def tokens(self) -> list[TokenRecord]:
@@ -106,32 +118,34 @@ class MemoryStorage(Storage):
             return known
 
     def prepare(self) -> None:
-        """Nothing to make."""
+        """There is nothing to create."""
 
     def examine(self) -> list[str]:
         return []
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """There is nothing to close."""
 
-    def _shelf(self, experiment: int) -> Shelf:
+    def _find(self, experiment: int) -> _StoredExperiment:
         with self._lock:
-            found = next((shelf for shelf in self._shelves.values() if shelf.record.id == experiment), None)
-        if found is None:
-            raise self._gone(experiment)
-        return found
+            for stored in self._experiments.values():
+                if stored.record.id == experiment:
+                    return stored
+        raise self._not_found(experiment)
 
-    def _gone(self, experiment: int) -> NotFoundError:
-        return NotFoundError(f"{self.url}: there is no experiment with the number {experiment}: it was removed")
+    def _not_found(self, experiment: int) -> NotFoundError:
+        return NotFoundError(
+            f"{self.url}: there is no experiment with the id {experiment}: it was deleted"
+        )
 
 
-class MemoryLog(Log):
-    """Sees the events that there were, and those appended since."""
+class _MemoryLog(Log):
+    """One experiment in a transaction: the events that were visible, and those appended since."""
 
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
-        self._last, self._snapshot = shelf.moment
-        self._new = Shelf(shelf.record)
+    def __init__(self, stored: _StoredExperiment) -> None:
+        self._stored = stored
+        self._last, self._snapshot = stored.visible
+        self._new = _StoredExperiment(stored.record)
         self.removed_at: str | None = None
 
     def snapshot(self) -> Snapshot | None:
@@ -139,41 +153,45 @@ class MemoryLog(Log):
 
     def events(self, after: int, limit: int) -> Sequence[Event]:
         after = max(after, 0)
-        kept = self._shelf.events[after : min(after + limit, self._last)]
+        old = self._stored.events[after : min(after + limit, self._last)]
         first_new = max(after - self._last, 0)
-        return [*kept, *self._new.events[first_new : first_new + limit - len(kept)]]
+        return [*old, *self._new.events[first_new : first_new + limit - len(old)]]
 
     def last_event(self) -> Event | None:
         if self._new.events:
             return self._new.events[-1]
-        return self._shelf.events[self._last - 1] if self._last else None
+        return self._stored.events[self._last - 1] if self._last else None
 
     def about(self, first: int, stop: int) -> Sequence[tuple[Event, bytes | None]]:
         found = [
             event
-            for shelf in (self._shelf, self._new)
+            for part in (self._stored, self._new)
             for slot in range(first, stop)
-            for event in shelf.about.get(slot, ())
-            if shelf is self._new or event.seq <= self._last
+            for event in part.about.get(slot, ())
+            if part is self._new or event.seq <= self._last
         ]
-        return [(event, self._before(event)) for event in sorted(found)]
+        return [(event, self._hash_before(event)) for event in sorted(found)]
 
-    def keyed(self, key: str) -> tuple[Event, bytes | None] | None:
-        event = self._shelf.keyed.get(key) or self._new.keyed.get(key)
-        seen = event is not None and event.seq <= self._last + len(self._new.events)
-        return (event, self._before(event)) if event is not None and seen else None
+    def find_by_key(self, key: str) -> tuple[Event, bytes | None] | None:
+        event = self._stored.find_by_key.get(key) or self._new.find_by_key.get(key)
+        if event is None or event.seq > self._last + len(self._new.events):
+            return None
+        return event, self._hash_before(event)
 
-    def _before(self, event: Event) -> bytes | None:
+    def _hash_before(self, event: Event) -> bytes | None:
         return self.events(event.seq - 2, 1)[0].hash if event.seq > 1 else None
 
     def append(self, event: Event) -> None:
-        key, last = (event.slot, event.kind, event.revision), self._last + len(self._new.events)
+        last = self._last + len(self._new.events)
         if event.seq != last + 1:
             raise StorageError(f"event {event.seq} cannot follow event {last}")
-        if any(key == (other.slot, other.kind, other.revision) for other, _ in self.about(event.slot, event.slot + 1)):
-            raise StorageError(f"slot {event.slot} has a {event.kind} with revision {event.revision} already")
-        if event.key is not None and self.keyed(event.key):
-            raise StorageError(f"there is an event with the key {event.key!r} already")
+        for other, _ in self.about(event.slot, event.slot + 1):
+            if (event.kind, event.revision) == (other.kind, other.revision):
+                raise StorageError(
+                    f"slot {event.slot} already has a {event.kind} with revision {event.revision}"
+                )
+        if event.key is not None and self.find_by_key(event.key):
+            raise StorageError(f"there is already an event with the key {event.key!r}")
         self._new.add(event)
 
     def save(self, snapshot: Snapshot) -> None:
@@ -182,8 +200,8 @@ class MemoryLog(Log):
     def remove(self, removed_at: str) -> None:
         self.removed_at = removed_at
 
-    def keep(self) -> None:
-        """Make what was appended and saved visible."""
+    def commit(self) -> None:
+        """Make visible what was appended and saved."""
         for event in self._new.events:
-            self._shelf.add(event)
-        self._shelf.moment = len(self._shelf.events), self._snapshot
+            self._stored.add(event)
+        self._stored.visible = len(self._stored.events), self._snapshot

@@ -1,10 +1,11 @@
-// How arms look: eight colours that people with any kind of sight tell apart, then the same ones woven differently.
+// @ts-check
+// How arms look: eight colours that are distinct for every kind of sight, then the same colours with patterns.
 
-import { draw, keep, make, part, say, set } from "./dom.js";
+import { makeSvg, resizeChildren, make, findPart, setText, setAttributes } from "./dom.js";
 
 const HUES = 8;
-/** What is drawn over the colour from the ninth arm on, within a square of 6 by 6. */
-const WEAVES = [
+/** Drawn over the colour from the ninth arm on, in a square of 6 by 6. */
+const PATTERNS = [
   "M-1 1l2-2M0 6l6-6M5 7l2-2",
   "M1.5 1.5h1.5v1.5h-1.5zM4.5 4.5h1.5v1.5h-1.5z",
   "M-1 5l2 2M0 0l6 6M5-1l2 2",
@@ -12,55 +13,55 @@ const WEAVES = [
   "M1.5 0v6M4.5 0v6",
   "M0 0l6 6M0 6l6-6",
 ];
-/** As many as a chart shows one by one; the others are grouped. */
-export const MOST = 50;
+/** Arms that a chart shows one by one; the others are grouped. */
+export const MAX_SHOWN = 50;
 export const OTHERS = -1;
 
-/** The class that gives an arm its colour, and the paint that fills with it. */
-export function look(arm) {
+/** The class for the colour of an arm, and its fill. */
+function lookOf(arm) {
   if (arm === OTHERS) return { class: "hue-others", fill: "currentColor" };
   const hue = arm % HUES;
-  const weave = Math.floor(arm / HUES) % (WEAVES.length + 1);
-  return { class: `hue-${hue}`, fill: weave === 0 ? "currentColor" : woven(hue, weave) };
+  const pattern = Math.floor(arm / HUES) % (PATTERNS.length + 1);
+  return { class: `hue-${hue}`, fill: pattern === 0 ? "currentColor" : makePattern(hue, pattern) };
 }
 
-/** Dress an SVG element as an arm. */
-export function dress(node, arm, kind = "") {
-  const { class: hue, fill } = look(arm);
-  return set(node, { class: `${kind} ${hue}`.trim(), fill, "data-arm": arm });
+/** Give an SVG element the look of an arm. */
+export function applyLook(node, arm, kind = "") {
+  const { class: hue, fill } = lookOf(arm);
+  return setAttributes(node, { class: `${kind} ${hue}`.trim(), fill, "data-arm": arm });
 }
 
-/** A small square in an arm's look. */
-export function swatch(arm) {
-  const square = draw("svg", { class: "swatch", "aria-hidden": "true", width: 12, height: 12 });
-  square.append(dress(draw("rect", { width: 12, height: 12, rx: 2.5 }), arm));
+/** A small square with the look of an arm. */
+export function makeSwatch(arm) {
+  const square = makeSvg("svg", { class: "swatch", "aria-hidden": "true", width: 12, height: 12 });
+  square.append(applyLook(makeSvg("rect", { width: 12, height: 12, rx: 2.5 }), arm));
   return square;
 }
 
-/** A list of arms and their looks. */
+/** Fill a legend with arms and their looks. */
 export function fillLegend(list, arms, nameOf) {
-  const items = keep(list, arms.length, () => make("li", {}, swatch(0), make("span", { class: "name" })));
+  const items = resizeChildren(list, arms.length, () => make("li", {}, makeSwatch(0), make("span", { class: "name" })));
   arms.forEach((arm, at) => {
-    dress(items[at].firstElementChild.firstElementChild, arm);
-    say(items[at].lastElementChild, nameOf(arm));
+    applyLook(items[at].firstElementChild.firstElementChild, arm);
+    setText(items[at].lastElementChild, nameOf(arm));
   });
 }
 
-/** Which arms a chart shows one by one, in their own order: all, or the most played. */
-export function shownOf(arms) {
+/** The arms that a chart shows one by one, in their own order: all, or those with most pulls. */
+export function selectArms(arms) {
   const all = arms.map((_, arm) => arm);
-  if (all.length <= MOST) return all;
-  const byPlays = all.toSorted((a, b) => arms[b].slots - arms[a].slots || a - b);
-  return byPlays.slice(0, MOST - 1).sort((a, b) => a - b);
+  if (all.length <= MAX_SHOWN) return all;
+  const byPulls = all.toSorted((a, b) => arms[b].pulls - arms[a].pulls || a - b);
+  return byPulls.slice(0, MAX_SHOWN - 1).sort((a, b) => a - b);
 }
 
-function woven(hue, weave) {
-  const id = `weave:${weave}:${hue}`;
+function makePattern(hue, pattern) {
+  const id = `pattern:${pattern}:${hue}`;
   if (!document.getElementById(id)) {
-    const pattern = draw("pattern", { id, width: 6, height: 6, patternUnits: "userSpaceOnUse", class: `hue-${hue}` });
-    pattern.append(draw("rect", { width: 6, height: 6, fill: "currentColor" }));
-    pattern.append(draw("path", { d: WEAVES[weave - 1], class: "thread" }));
-    part(document, "weaves").append(pattern);
+    const node = makeSvg("pattern", { id, width: 6, height: 6, patternUnits: "userSpaceOnUse", class: `hue-${hue}` });
+    node.append(makeSvg("rect", { width: 6, height: 6, fill: "currentColor" }));
+    node.append(makeSvg("path", { d: PATTERNS[pattern - 1], class: "pattern-line" }));
+    findPart(document, "patterns").append(node);
   }
   return `url("#${id}")`;
 }

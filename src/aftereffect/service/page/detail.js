@@ -1,21 +1,23 @@
-// One experiment: what runs now, the arms, and how it came to that.
+// @ts-check
+// One experiment: the current arm, all arms, and the history.
 
-import { dress, MOST, shownOf } from "./arms.js";
-import { keep, make, part, say, set, tell } from "./dom.js";
-import { Estimates, MANY } from "./estimates.js";
-import { Landing } from "./landing.js";
+import { applyLook, MAX_SHOWN, selectArms } from "./arms.js";
+import { resizeChildren, make, findPart, setText, setAttributes, showMessage } from "./dom.js";
+import { Estimates, MAX_WIDE_ROWS } from "./estimates.js";
+import { LagChart } from "./lag-chart.js";
 import { Problem } from "./service.js";
 import { Shares } from "./shares.js";
 import { ArmsTable } from "./table.js";
 import { Totals } from "./totals.js";
-import { count, counted, now, state, waits } from "./words.js";
+import { describeLateness, describeNow, describeState, describeWaiting } from "./format.js";
+import { formatCount, formatQuantity } from "./format.js";
 
-/** Pieces of the history: as many as a screen shows, fewer where each must tell of thousands of arms. */
-const PIECES = 400;
-const MOST_NUMBERS = 400_000;
-const FEWEST_PIECES = 40;
-/** A total that is revised changes no count, so that the history is read again now and then in any case. */
-const AGAIN = 10_000;
+/** Pieces of the history: as many as a screen can show, fewer if there are thousands of arms. */
+const MAX_PIECES = 400;
+const MAX_NUMBERS = 400_000;
+const MIN_PIECES = 40;
+/** Milliseconds after which the history is read again in any case: a revised total changes no count. */
+const MAX_AGE = 10_000;
 
 export class Detail {
   #name = null;
@@ -24,12 +26,12 @@ export class Detail {
 
   constructor(root) {
     this.root = root;
-    this.table = new ArmsTable(part(root, "arms"), () => this.#showArms());
-    this.estimates = new Estimates(part(root, "estimates"), (arm) => this.#highlight(arm));
-    this.shares = new Shares(part(root, "shares"), part(root, "shares-table"));
-    this.totals = new Totals(part(root, "totals"), part(root, "totals-table"), part(root, "totals-note"));
-    this.landing = new Landing(root);
-    for (const place of [part(root, "arms"), this.shares.legend, this.totals.legend]) {
+    this.table = new ArmsTable(findPart(root, "arms"), () => this.#showArms());
+    this.estimates = new Estimates(findPart(root, "estimates"), (arm) => this.#highlight(arm));
+    this.shares = new Shares(findPart(root, "shares"), findPart(root, "shares-table"));
+    this.totals = new Totals(findPart(root, "totals"), findPart(root, "totals-table"), findPart(root, "totals-note"));
+    this.lagChart = new LagChart(root);
+    for (const place of [findPart(root, "arms"), this.shares.legend, this.totals.legend]) {
       place.addEventListener("pointerover", ({ target }) => {
         const square = target.closest("tr, li")?.querySelector("[data-arm]");
         this.#highlight(square?.dataset.arm ?? null);
@@ -38,114 +40,115 @@ export class Detail {
     }
   }
 
-  /** Show another experiment: nothing of the one before stays. */
+  /** Show another experiment, and nothing of the one before. */
   enter(name) {
     if (name !== this.#name) this.clear();
     this.#name = name;
-    say(part(this.root, "name"), name);
-    set(this.root, { "aria-label": `Experiment ${name}` });
+    setText(findPart(this.root, "name"), name);
+    setAttributes(this.root, { "aria-label": `Experiment ${name}` });
     window.scrollTo(0, 0);
   }
 
   clear() {
     this.#name = this.#status = null;
     this.#drawn = { of: "", at: 0 };
-    part(this.root, "body").hidden = true;
-    part(this.root, "state").hidden = true;
-    tell(part(this.root, "problem"), null);
-    for (const chart of [this.shares, this.totals]) chart.wait("Reading the history …");
-    this.landing.clear();
+    findPart(this.root, "body").hidden = true;
+    findPart(this.root, "state").hidden = true;
+    showMessage(findPart(this.root, "problem"), null);
+    for (const chart of [this.shares, this.totals]) chart.showNote("Reading the history …");
+    this.lagChart.clear();
   }
 
-  /** Whether all is well with it. */
+  /** Read and show the experiment; returns whether that worked. */
   async refresh(service, signal) {
     try {
-      this.#show(await service.status(this.#name, signal));
+      this.#show(await service.fetchStatus(this.#name, signal));
       await this.#readHistory(service, signal);
-      if (!signal.aborted) this.landing.refresh(service, this.#name, this.#status.told); // and nobody waits for it
-      tell(part(this.root, "problem"), null);
+      if (!signal.aborted) this.lagChart.refresh(service, this.#name, this.#status.received); // not awaited
+      showMessage(findPart(this.root, "problem"), null);
       return true;
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
-      part(this.root, "body").hidden = true;
-      part(this.root, "state").hidden = true;
-      tell(part(this.root, "problem"), error.message);
+      findPart(this.root, "body").hidden = true;
+      findPart(this.root, "state").hidden = true;
+      showMessage(findPart(this.root, "problem"), error.message);
       return false;
     }
   }
 
   #show(status) {
     this.#status = status;
-    part(this.root, "body").hidden = false;
-    part(this.root, "state").hidden = false;
-    say(set(part(this.root, "state"), { "data-state": state(status) }), state(status));
+    findPart(this.root, "body").hidden = false;
+    findPart(this.root, "state").hidden = false;
+    const state = describeState(status);
+    setText(setAttributes(findPart(this.root, "state"), { "data-state": state }), state);
     this.#showNow(status);
     this.#showFacts(status);
     this.#showArms();
   }
 
   #showNow(status) {
-    const [before, arm, after] = now(status);
-    say(part(this.root, "before"), before);
-    say(part(this.root, "after"), after);
-    const place = part(this.root, "arm");
+    const [before, arm, after] = describeNow(status);
+    setText(findPart(this.root, "before"), before);
+    setText(findPart(this.root, "after"), after);
+    const place = findPart(this.root, "arm");
     place.hidden = arm === null;
     if (arm !== null) {
-      dress(place.querySelector("rect"), status.arms.findIndex((each) => each.arm === arm));
-      say(place.querySelector("strong"), arm);
+      applyLook(place.querySelector("rect"), status.arms.findIndex((each) => each.arm === arm));
+      setText(place.querySelector("strong"), arm);
     }
-    say(part(this.root, "waits"), waits(status));
-    const notes = keep(part(this.root, "notes"), status.notes.length, () => make("li"));
-    status.notes.forEach((note, at) => say(notes[at], `${note[0].toUpperCase()}${note.slice(1)}.`));
+    setText(findPart(this.root, "waiting"), describeWaiting(status));
+    const notes = resizeChildren(findPart(this.root, "notes"), status.notes.length, () => make("li"));
+    status.notes.forEach((note, at) => setText(notes[at], `${note[0].toUpperCase()}${note.slice(1)}.`));
   }
 
   #showFacts(status) {
     const decided = status.slots - status.skipped;
-    const told = status.missing ? `${count(status.told)}, ${count(status.missing)} of them missing` : count(status.told);
-    const learned = status.waiting ? `${count(status.learned)}, ${count(status.waiting)} wait for a round` : count(status.learned);
+    const withMore = (number, more, word) => formatCount(number) + (more ? `, ${formatCount(more)} ${word}` : "");
     const facts = [
-      ["slots decided", status.skipped ? `${count(decided)}, ${count(status.skipped)} skipped` : count(decided)],
-      ["totals told", told],
-      ["totals learned", learned],
-      ["totals come", status.late === null ? "not yet" : status.late ? `${counted(status.late, "slot")} late` : "at once"],
-      ["rounds closed", count(status.rounds)],
-      ["arms", count(status.arms.length)],
-      ["horizon", status.horizon === null ? "open" : counted(status.horizon, "slot")],
+      ["slots decided", withMore(decided, status.skipped, "skipped")],
+      ["totals received", withMore(status.received, status.missing, "of them missing")],
+      ["totals learned", withMore(status.learned, status.waiting, "waiting")],
+      ["totals come", describeLateness(status.lateness)],
+      ["rounds closed", formatCount(status.rounds)],
+      ["arms", formatCount(status.arms.length)],
+      ["horizon", status.horizon === null ? "open" : formatQuantity(status.horizon, "slot")],
       ["policy", status.policy],
     ];
-    const items = keep(part(this.root, "facts"), facts.length, () => make("div", {}, make("dt"), make("dd")));
+    const item = () => make("div", {}, make("dt"), make("dd"));
+    const items = resizeChildren(findPart(this.root, "facts"), facts.length, item);
     facts.forEach(([title, text], at) => {
-      say(items[at].firstElementChild, title);
-      say(items[at].lastElementChild, text);
+      setText(items[at].firstElementChild, title);
+      setText(items[at].lastElementChild, text);
     });
   }
 
   #showArms() {
     const status = this.#status;
     if (!status) return;
-    const order = this.table.order(status.arms);
+    const order = this.table.sort(status.arms);
     this.table.update(status, order);
-    part(this.root, "estimates").parentElement.classList.toggle("many", order.length > MANY);
+    findPart(this.root, "estimates").parentElement.classList.toggle("many", order.length > MAX_WIDE_ROWS);
     this.estimates.update(status, order);
     const known = status.arms.filter(({ mean }) => mean !== null);
-    part(this.root, "no-radius").hidden = known.length === 0 || known.some(({ radius }) => radius !== null);
-    const left = status.arms.length - shownOf(status.arms).length;
-    const shown = `Charts show the ${MOST - 1} most played arms; the other ${count(left)} are taken together.`;
-    tell(part(this.root, "left-out"), left ? `${shown} The table has all.` : null);
+    findPart(this.root, "no-radius").hidden = known.length === 0 || known.some(({ radius }) => radius !== null);
+    const left = status.arms.length - selectArms(status.arms).length;
+    const shown = `Charts show the ${MAX_SHOWN - 1} arms with most pulls; the other ${formatCount(left)} are grouped.`;
+    showMessage(findPart(this.root, "left-out"), left ? `${shown} The table has all arms.` : null);
   }
 
-  /** Let one arm stand out in the pictures of the past: of many arms one sees little else. */
+  /** Highlight one arm in the charts of the history. */
   #highlight(arm) {
     this.shares.highlight(arm);
     this.totals.highlight(arm);
   }
 
   async #readHistory(service, signal) {
-    const { slots, told, missing, rounds, arms, closed } = this.#status;
-    const of = [slots, told, missing, rounds, closed].join();
-    if (of === this.#drawn.of && (closed || performance.now() - this.#drawn.at < AGAIN)) return;
-    const pieces = Math.max(FEWEST_PIECES, Math.min(PIECES, Math.floor(MOST_NUMBERS / arms.length)));
-    const timeline = await service.timeline(this.#name, pieces, signal);
+    const { slots, received, missing, rounds, arms, ended } = this.#status;
+    const of = [slots, received, missing, rounds, ended].join();
+    if (of === this.#drawn.of && (ended || performance.now() - this.#drawn.at < MAX_AGE)) return;
+    const pieces = Math.max(MIN_PIECES, Math.min(MAX_PIECES, Math.floor(MAX_NUMBERS / arms.length)));
+    const timeline = await service.fetchTimeline(this.#name, pieces, signal);
     this.#drawn = { of, at: performance.now() };
     this.shares.update(this.#status, timeline);
     this.totals.update(this.#status, timeline);

@@ -1,10 +1,11 @@
-// Doing something about once a second, while somebody looks.
+// @ts-check
+// A loop that runs about once a second, while the page is visible.
 
 const EVERY = 1_000;
-const SLOWEST = 15_000;
-/** However long an answer takes, the service has this many times as long for others. */
-const PAUSE = 3;
-/** What the work says when there is nothing more to do until it is asked again. */
+const MAX_PAUSE = 15_000;
+/** The pause is at least this many times as long as the work took, so that the service can answer others. */
+const REST_FACTOR = 3;
+/** The work returns this when it has nothing to do until `now` is called. */
 export const REST = "rest";
 
 export class Loop {
@@ -13,14 +14,14 @@ export class Loop {
   #running = null;
   #failures = 0;
 
-  /** `work(signal)` says whether all went well; if not, the next time comes later and later. */
+  /** `work(signal)` returns whether it succeeded; after failures the pause grows. */
   constructor(work) {
     this.#work = work;
     document.addEventListener("visibilitychange", () => (document.hidden ? this.#pause() : this.now()));
     window.addEventListener("online", () => this.now());
   }
 
-  /** Do it at once, in place of what is under way. */
+  /** Run at once, in place of a run under way. */
   now() {
     this.#pause();
     if (!document.hidden) this.#run();
@@ -37,10 +38,10 @@ export class Loop {
     this.#running = running;
     const start = performance.now();
     const well = await this.#work(running.signal);
-    if (this.#running !== running) return; // something newer took its place
+    if (this.#running !== running) return; // a newer run took its place
     if (well === REST) return;
     this.#failures = well ? 0 : this.#failures + 1;
-    const backOff = well ? EVERY : Math.min(SLOWEST, EVERY * 2 ** (this.#failures - 1));
-    this.#timer = setTimeout(() => this.#run(), Math.max(backOff, PAUSE * (performance.now() - start)));
+    const backOff = well ? EVERY : Math.min(MAX_PAUSE, EVERY * 2 ** (this.#failures - 1));
+    this.#timer = setTimeout(() => this.#run(), Math.max(backOff, REST_FACTOR * (performance.now() - start)));
   }
 }

@@ -1,14 +1,15 @@
-// All experiments: which run, and what they play.
+// @ts-check
+// All experiments: their state, and the arm of each.
 
-import { dress, OTHERS, shownOf } from "./arms.js";
-import { draw, keep, make, part, say, set } from "./dom.js";
+import { applyLook, OTHERS, selectArms } from "./arms.js";
+import { makeSvg, resizeChildren, make, findPart, setText, setAttributes } from "./dom.js";
 import { Problem } from "./service.js";
-import { and, count, counted, percent, state } from "./words.js";
+import { joinWords, formatCount, formatQuantity, formatPercent, describeState } from "./format.js";
 
-/** From so many on, one wants to search. */
-const MANY = 8;
-/** How many experiments are looked at each second. */
-const AT_ONCE = 12;
+/** With more experiments than this, the search field is shown. */
+const MAX_WITHOUT_SEARCH = 8;
+/** Experiments that are read each second. */
+const MAX_READ = 12;
 
 export class Overview {
   #rows = new Map();
@@ -16,18 +17,18 @@ export class Overview {
 
   constructor(root) {
     this.root = root;
-    this.list = part(root, "rows");
-    this.search = part(root, "search").querySelector("input");
+    this.list = findPart(root, "rows");
+    this.search = findPart(root, "search").querySelector("input");
     this.search.addEventListener("input", () => this.#filter());
   }
 
-  /** What was seen before somebody's token was forgotten is not to be seen after. */
+  /** Remove everything, when the token is forgotten. */
   clear() {
     this.#rows.clear();
     this.list.replaceChildren();
   }
 
-  /** Note where one was, to come back there. */
+  /** Remember the place, to come back to it. */
   leave(name) {
     this.#left = { name, scroll: window.scrollY };
   }
@@ -39,10 +40,10 @@ export class Overview {
   }
 
   async refresh(service, signal) {
-    const names = (await service.names(signal)).reverse(); // the newest first
+    const names = (await service.fetchNames(signal)).reverse(); // the newest first
     this.#arrange(names);
     const due = names.map((name) => this.#rows.get(name)).filter((row) => row.isDue());
-    const longest = due.sort((a, b) => a.seen - b.seen).slice(0, AT_ONCE);
+    const longest = due.sort((a, b) => a.readAt - b.readAt).slice(0, MAX_READ);
     await Promise.all(longest.map((row) => row.refresh(service, signal)));
     return true;
   }
@@ -60,9 +61,9 @@ export class Overview {
       this.#rows.set(name, row);
       this.list.insertBefore(row.item, this.list.children[at] ?? null);
     });
-    part(this.root, "empty").hidden = names.length > 0;
-    part(this.root, "search").hidden = names.length <= MANY && !this.search.value;
-    say(part(this.root, "number"), names.length ? `${count(names.length)}, the newest first` : "");
+    findPart(this.root, "empty").hidden = names.length > 0;
+    findPart(this.root, "search").hidden = names.length <= MAX_WITHOUT_SEARCH && !this.search.value;
+    setText(findPart(this.root, "number"), names.length ? `${formatCount(names.length)}, the newest first` : "");
     this.#filter();
   }
 
@@ -73,14 +74,14 @@ export class Overview {
       row.item.hidden = !name.toLowerCase().includes(wanted);
       found += !row.item.hidden;
     }
-    part(this.root, "none").hidden = found > 0 || this.#rows.size === 0;
+    findPart(this.root, "none").hidden = found > 0 || this.#rows.size === 0;
   }
 }
 
 class Row {
-  /** When it was last asked for. */
-  seen = 0;
-  #closed = false;
+  /** When it was last read. */
+  readAt = 0;
+  #ended = false;
 
   constructor(name) {
     this.name = name;
@@ -89,58 +90,59 @@ class Row {
     this.now = make("span", { class: "row-now name" });
     this.slots = make("span", { class: "row-slots" });
     this.policy = make("span", { class: "row-policy soft" });
-    this.bar = draw("svg", { class: "bar", role: "img", viewBox: "0 0 100 6", preserveAspectRatio: "none" });
-    set(this.bar, { "aria-label": "No slots yet" });
+    this.bar = makeSvg("svg", { class: "bar", role: "img", viewBox: "0 0 100 6", preserveAspectRatio: "none" });
+    setAttributes(this.bar, { "aria-label": "No slots yet" });
     this.item = make("li", { class: "card" }, this.link, this.state, this.now, this.slots, this.policy, this.bar);
   }
 
-  /** One that is closed does not change any more, and one that is out of sight can wait. */
+  /** An experiment that has ended does not change; one that is out of sight can wait. */
   isDue() {
     const box = this.item.getBoundingClientRect();
     const inSight = !this.item.hidden && box.bottom > 0 && box.top < window.innerHeight;
-    return inSight && !this.#closed;
+    return inSight && !this.#ended;
   }
 
   async refresh(service, signal) {
-    this.seen = performance.now();
+    this.readAt = performance.now();
     try {
-      this.#show(await service.status(this.name, signal));
+      this.#show(await service.fetchStatus(this.name, signal));
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
-      this.#failed(error.message);
+      this.#showProblem(error.message);
     }
   }
 
-  #failed(message) {
-    say(set(this.state, { "data-state": "problem" }), "problem");
-    say(this.now, message);
+  #showProblem(message) {
+    setText(setAttributes(this.state, { "data-state": "problem" }), "problem");
+    setText(this.now, message);
   }
 
   #show(status) {
-    this.#closed = status.closed;
-    const word = state(status);
-    say(set(this.state, { "data-state": word }), word);
+    this.#ended = status.ended;
+    const word = describeState(status);
+    setText(setAttributes(this.state, { "data-state": word }), word);
     const verb = status.slots === 0 ? "begins with" : status.next?.hold ? "holds" : "now";
-    say(this.now, status.next ? `${verb} ${status.next.arm}` : "");
-    say(this.slots, `${counted(status.slots, "slot")}, ${counted(status.arms.length, "arm")}`);
-    say(this.policy, status.policy);
-    this.#draw(status.arms);
+    setText(this.now, status.next ? `${verb} ${status.next.arm}` : "");
+    setText(this.slots, `${formatQuantity(status.slots, "slot")}, ${formatQuantity(status.arms.length, "arm")}`);
+    setText(this.policy, status.policy);
+    this.#drawBar(status.arms);
   }
 
-  /** Shares of the arms, in a line. */
-  #draw(arms) {
-    const shown = shownOf(arms).filter((arm) => arms[arm].share > 0);
+  /** Draw the shares of the arms as a bar. */
+  #drawBar(arms) {
+    const shown = selectArms(arms).filter((arm) => arms[arm].share > 0);
     const shares = shown.map((arm) => [arm, arms[arm].share]);
     const rest = 1 - shares.reduce((sum, [, share]) => sum + share, 0);
     if (shown.length && rest > 1e-9) shares.push([OTHERS, rest]);
-    const parts = keep(this.bar, shares.length, () => draw("rect", { height: 6, y: 0 }));
+    const parts = resizeChildren(this.bar, shares.length, () => makeSvg("rect", { height: 6, y: 0 }));
     let x = 0;
     shares.forEach(([arm, share], at) => {
-      set(dress(parts[at], arm), { x, width: share * 100, fill: "currentColor" });
+      setAttributes(applyLook(parts[at], arm), { x, width: share * 100, fill: "currentColor" });
       x += share * 100;
     });
     const largest = shown.toSorted((a, b) => arms[b].share - arms[a].share).slice(0, 3);
-    const words = largest.map((arm) => `${arms[arm].arm} ${percent(arms[arm].share)}`);
-    set(this.bar, { "aria-label": shown.length ? `Share of slots, the largest: ${and(words)}` : "No slots yet" });
+    const words = largest.map((arm) => `${arms[arm].arm} ${formatPercent(arms[arm].share)}`);
+    const label = shown.length ? `Share of pulls, the largest: ${joinWords(words)}` : "No slots yet";
+    setAttributes(this.bar, { "aria-label": label });
   }
 }

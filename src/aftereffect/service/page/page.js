@@ -1,30 +1,31 @@
-// The page: which view is shown, and how it is kept up to date.
+// @ts-check
+// The page: chooses the view and keeps it up to date.
 
 import { Detail } from "./detail.js";
-import { part, say } from "./dom.js";
-import { Entrance } from "./entrance.js";
+import { findPart, setText } from "./dom.js";
+import { SignIn } from "./sign-in.js";
 import { Loop, REST } from "./loop.js";
 import { Overview } from "./overview.js";
-import { Away, Locked, Problem, Service } from "./service.js";
-import { time } from "./words.js";
+import { AccessDenied, Problem, Service, Unavailable } from "./service.js";
+import { formatTime } from "./format.js";
 
 const service = new Service();
-const views = Object.fromEntries(["entrance", "overview", "detail"].map((name) => [name, part(document, name)]));
+const views = Object.fromEntries(["sign-in", "overview", "detail"].map((name) => [name, findPart(document, name)]));
 const overview = new Overview(views.overview);
 const detail = new Detail(views.detail);
-const entrance = new Entrance(views.entrance, (token) => {
-  service.unlock(token);
+const signIn = new SignIn(views["sign-in"], (token) => {
+  service.useToken(token);
   loop.now();
 });
-const pulse = part(document, "pulse");
-const forget = part(document, "forget");
+const pulse = findPart(document, "pulse");
+const forget = findPart(document, "forget");
 const loop = new Loop(refresh);
 
 let shown = null;
 let answered = null;
 
 /** The experiment that the address names, or null for all of them. */
-function chosen() {
+function readChosenName() {
   try {
     return decodeURIComponent(location.hash.slice(1)) || null;
   } catch {
@@ -32,18 +33,18 @@ function chosen() {
   }
 }
 
-function show(view) {
+function showView(view) {
   const before = shown;
   shown = view;
   for (const [name, node] of Object.entries(views)) node.hidden = name !== view;
   return before;
 }
 
-/** Show what the address names; who came here by a link is at its title then. */
-function go() {
-  const name = chosen();
+/** Show what the address names; after a link was followed, the title of the view has the focus. */
+function showChosen() {
+  const name = readChosenName();
   if (shown === "overview" && name !== null) overview.leave(name);
-  const before = show(name === null ? "overview" : "detail");
+  const before = showView(name === null ? "overview" : "detail");
   document.title = `${name ?? "Experiments"} · aftereffect`;
   if (name !== null) detail.enter(name);
   if (before === null) return;
@@ -52,71 +53,71 @@ function go() {
 }
 
 async function refresh(signal) {
-  if (shown === "entrance" && !service.hasToken) return REST; // it is up to the visitor now
+  if (shown === "sign-in" && !service.hasToken) return REST; // wait for the visitor
   try {
-    if (shown === "entrance") await enter(signal);
-    const well = await (chosen() === null ? overview : detail).refresh(service, signal);
+    if (shown === "sign-in") await leaveSignIn(signal);
+    const well = await (readChosenName() === null ? overview : detail).refresh(service, signal);
     answered = new Date();
-    beat("live", "Live");
+    showPulse("live", "Live");
     return well;
   } catch (error) {
-    return signal.aborted || fail(error);
+    return signal.aborted || handleError(error);
   } finally {
     forget.hidden = !service.hasToken;
   }
 }
 
-/** Behind the entrance nothing is shown until a token has opened it. */
-async function enter(signal) {
-  await service.names(signal);
-  entrance.clear();
-  go();
+/** Leave the form, after the service has accepted the token. */
+async function leaveSignIn(signal) {
+  await service.fetchNames(signal);
+  signIn.clear();
+  showChosen();
 }
 
-function fail(error) {
-  if (error instanceof Locked) return lock(error);
-  if (error instanceof Away) return away(error.message);
+function handleError(error) {
+  if (error instanceof AccessDenied) return showSignIn(error);
+  if (error instanceof Unavailable) return reportUnavailable(error.message);
   if (!(error instanceof Problem)) console.error(error);
-  beat("away", `Something is wrong, trying again: ${error.message}`);
+  showPulse("unavailable", `An error occurred; trying again: ${error.message}`);
   return false;
 }
 
-function lock({ message, wantsToken }) {
+function showSignIn({ message, needsToken }) {
   const refused = service.hasToken;
-  service.forget();
+  service.forgetToken();
   overview.clear();
   detail.clear();
-  show("entrance");
+  showView("sign-in");
   document.title = "Token · aftereffect";
-  beat("locked", "");
-  const why = wantsToken ? "it is not valid, or was revoked." : message;
-  entrance.open(refused ? `The token was refused: ${why}` : wantsToken ? "" : message);
+  showPulse("locked", "");
+  const why = needsToken ? "it is not valid, or it was revoked." : message;
+  signIn.open(refused ? `The token was refused: ${why}` : needsToken ? "" : message);
   return REST;
 }
 
-function away(message) {
-  const since = answered ? ` What you see is of ${time(answered)}.` : "";
-  beat("away", `Service away, trying again.${message ? ` ${message}.` : ""}${since}`);
+function reportUnavailable(message) {
+  const since = answered ? ` Last answer at ${formatTime(answered)}.` : "";
+  showPulse("unavailable", `The service does not answer; trying again.${message ? ` ${message}.` : ""}${since}`);
   return false;
 }
 
-/** How the service is doing; told to screen readers only when it changes. */
-function beat(kind, text) {
+/** Show the state of the connection; screen readers announce it only when it changes. */
+function showPulse(kind, text) {
   pulse.dataset.kind = kind;
-  say(pulse, text);
+  setText(pulse, text);
 }
 
 forget.addEventListener("click", () => {
-  service.forget();
+  service.forgetToken();
   overview.clear();
   detail.clear();
   forget.hidden = true;
   loop.now();
 });
 window.addEventListener("hashchange", () => {
-  if (shown !== "entrance") go();
+  if (shown !== "sign-in") showChosen();
   loop.now();
 });
 
-go();
+showChosen();
 loop.now();

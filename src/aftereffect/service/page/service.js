@@ -1,84 +1,85 @@
-// The service, as the page talks to it: it only reads. All addresses are relative, so that it works under any path.
+// @ts-check
+// Requests to the service; they only read. All addresses are relative, so the page works under any path.
 
 const HERE = new URL("./", import.meta.url);
 const KEY = `aftereffect token for ${HERE.pathname}`;
-const AWAY = [408, 429, 502, 503, 504];
+const UNAVAILABLE = [408, 429, 502, 503, 504];
 
-/** The service does not answer, or its storage does not: try again. */
-export class Away extends Error {}
-/** It wants a token, or another one; or it is refused for another reason. */
-export class Locked extends Error {
-  constructor(message, wantsToken) {
+/** The service or its storage does not answer: try again. */
+export class Unavailable extends Error {}
+/** The service refuses the request: it needs a token, or another one. */
+export class AccessDenied extends Error {
+  constructor(message, needsToken) {
     super(message);
-    this.wantsToken = wantsToken;
+    this.needsToken = needsToken;
   }
 }
-/** It answers that something is wrong, and trying again soon will not help. */
+/** The service answers with an error that a repetition will not mend. */
 export class Problem extends Error {}
 
 export class Service {
-  #token = kept();
+  #token = recallToken();
 
   get hasToken() {
     return this.#token !== null;
   }
 
-  /** Keep a token, in this tab alone. */
-  unlock(token) {
+  /** Use a token, and store it for this tab. */
+  useToken(token) {
     this.#token = token;
-    remember(token);
+    storeToken(token);
   }
 
-  forget() {
+  forgetToken() {
     this.#token = null;
-    remember(null);
+    storeToken(null);
   }
 
-  names(signal) {
+  fetchNames(signal) {
     return this.#get("v1/experiments", signal).then((answer) => answer.experiments);
   }
 
-  status(name, signal) {
-    return this.#get(address(name), signal);
+  fetchStatus(name, signal) {
+    return this.#get(pathOf(name), signal);
   }
 
-  timeline(name, pieces, signal) {
-    return this.#get(`${address(name)}/timeline?pieces=${pieces}`, signal, 60);
+  fetchTimeline(name, pieces, signal) {
+    return this.#get(`${pathOf(name)}/timeline?pieces=${pieces}`, signal, 60);
   }
 
-  lag(name, signal) {
-    return this.#get(`${address(name)}/lag`, signal, 60);
+  fetchLag(name, signal) {
+    return this.#get(`${pathOf(name)}/lag`, signal, 60);
   }
 
   async #get(path, signal, seconds = 15) {
     const headers = this.#token === null ? {} : { Authorization: `Bearer ${this.#token}` };
-    const patience = AbortSignal.any([signal, AbortSignal.timeout(seconds * 1000)]);
+    const deadline = AbortSignal.any([signal, AbortSignal.timeout(seconds * 1000)]);
     let answer, body;
     try {
-      answer = await fetch(new URL(path, HERE), { headers, signal: patience, cache: "no-store" });
+      answer = await fetch(new URL(path, HERE), { headers, signal: deadline, cache: "no-store" });
       body = await answer.json().catch((error) => (error instanceof SyntaxError ? null : Promise.reject(error)));
     } catch (error) {
       if (signal.aborted) throw error;
-      throw new Away("");
+      throw new Unavailable("");
     }
     if (answer.ok && body !== null) return body;
-    const message = body?.message ?? `It answers ${answer.status} ${answer.statusText}`.trim();
-    if (answer.status === 401 || answer.status === 403) throw new Locked(message, answer.status === 401);
-    if (AWAY.includes(answer.status) || answer.ok) throw new Away(message);
+    const message = body?.message ?? `The service answered ${answer.status} ${answer.statusText}`.trim();
+    if (answer.status === 401 || answer.status === 403) throw new AccessDenied(message, answer.status === 401);
+    if (UNAVAILABLE.includes(answer.status) || answer.ok) throw new Unavailable(message);
     throw new Problem(message);
   }
 }
 
-function address(name) {
-  // A browser takes these for steps in the path, however they are written.
+function pathOf(name) {
+  // A browser reads these as steps in the path, however they are escaped.
   if (name === "." || name === "..") {
-    throw new Problem(`An experiment called “${name}” cannot be shown here: the name is no part of an address.`);
+    throw new Problem(`An experiment named “${name}” cannot be shown: an address cannot contain this name.`);
   }
   return `v1/experiments/${encodeURIComponent(name)}`;
 }
 
-/** What the tab remembers; nothing where a browser forbids it. */
-function kept() {
+/** The token of this tab; null if there is none, or the browser forbids storage. */
+function recallToken() {
   try {
     return sessionStorage.getItem(KEY);
   } catch {
@@ -86,11 +87,11 @@ function kept() {
   }
 }
 
-function remember(token) {
+function storeToken(token) {
   try {
     if (token === null) sessionStorage.removeItem(KEY);
     else sessionStorage.setItem(KEY, token);
   } catch {
-    // Then it lasts until the page is loaded again.
+    // Then the token lasts until the page is loaded again.
   }
 }

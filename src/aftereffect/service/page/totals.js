@@ -1,15 +1,16 @@
-// Totals slot by slot, over rounds shaded in the colours of their arms.
+// @ts-check
+// Totals by slot; rounds are shaded in the colours of their arms.
 
-import { dress, fillLegend, OTHERS, shownOf } from "./arms.js";
-import { axisBelow, axisLeft, Chart, round, scale, ticks, widthOf } from "./charts.js";
-import { draw, fill, keep, make, say, set } from "./dom.js";
-import { amounts, count, counted, span } from "./words.js";
+import { applyLook, fillLegend, OTHERS, selectArms } from "./arms.js";
+import { drawAxisBelow, drawAxisLeft, Chart, roundEnds, makeScale, makeTicks, measureText } from "./charts.js";
+import { makeSvg, fillRows, resizeChildren, make, setText, setAttributes } from "./dom.js";
+import { makeAmountFormat, formatCount, formatQuantity, formatSpan } from "./format.js";
 
 const HEIGHT = 320;
-/** Of the strip that shows the arms in their full colour. */
+/** Height of the strip that shows the arms in their full colour. */
 const STRIP = 7;
-const MOST_DOTS = 160;
-const MOST_LINES = 6;
+const MAX_DOTS = 160;
+const MAX_LINES = 6;
 
 export class Totals extends Chart {
   constructor(figure, table, explanation) {
@@ -22,57 +23,62 @@ export class Totals extends Chart {
 
   update(status, timeline) {
     this.legend.hidden = timeline.slots === 0;
-    if (timeline.slots === 0) return this.wait("Nothing to draw yet: no slot was asked for.");
-    this.data = prepared(status, timeline);
-    const several = `Mean of every ${count(timeline.width)} slots, within a band from the least to the most.`;
-    const what = timeline.width === 1 ? "Each slot's total." : several;
-    say(this.explanation, `${what} Rounds are shaded in the colour of the arm they play.`);
-    this.show(this.data, summary(this.data));
+    if (timeline.slots === 0) return this.showNote("No slots yet.");
+    this.data = preparePieces(status, timeline);
+    const mean = `Mean of every ${formatCount(timeline.width)} slots`;
+    const several = `${mean}; the band goes from the smallest to the largest total.`;
+    const what = timeline.width === 1 ? "The total of each slot." : several;
+    setText(this.explanation, `${what} Rounds are shaded in the colour of their arm.`);
+    this.show(this.data, summarize(this.data));
     fillLegend(this.legend, this.data.shown, this.data.nameOf);
     this.fillTable();
   }
 
-  paint(width, { pieces, runs, shown, least, most, total, several }) {
-    const [from, to] = round(least, most, 5);
-    const upwards = ticks(from, to, 5);
-    const left = Math.max(...upwards.values.map((value) => widthOf(upwards.write(value)))) + 12;
-    const area = this.size(width, HEIGHT, { left, right: 14, top: 20, bottom: 42 + STRIP });
-    const x = scale(0, total, area.left, area.right);
-    const y = scale(from, to, area.bottom, area.top);
+  paint(width, { pieces, runs, shown, low, high, total, several }) {
+    const [from, to] = roundEnds(low, high, 5);
+    const upwards = makeTicks(from, to, 5);
+    const left = Math.max(...upwards.values.map((value) => measureText(upwards.write(value)))) + 12;
+    const area = this.resize(width, HEIGHT, { left, right: 14, top: 20, bottom: 42 + STRIP });
+    const x = makeScale(0, total, area.left, area.right);
+    const y = makeScale(from, to, area.bottom, area.top);
     const below = { ...area, bottom: area.bottom + STRIP };
-    // A slot reaches from its number to the next: its tick stands in its middle.
-    const slots = ticks(0, total - 1, (area.right - area.left) / 90, true);
-    axisBelow(this.layer("below"), below, (slot) => x(slot + 0.5), slots, "slot");
+    // A slot reaches from its number to the next, and its tick is in the middle.
+    const slots = makeTicks(0, total - 1, (area.right - area.left) / 90, true);
+    drawAxisBelow(this.getLayer("below"), below, (slot) => x(slot + 0.5), slots, "slot");
     this.#shade(shown, runs, area, x);
-    axisLeft(this.layer("grid"), area, y, upwards, several ? "total per slot: mean, least to most" : "total per slot");
-    const told = stretches(pieces);
+    const title = several ? "total per slot: mean and range" : "total per slot";
+    drawAxisLeft(this.getLayer("grid"), area, y, upwards, title);
+    const parts = findStretches(pieces);
     const middle = (piece) => x((piece.first + piece.last + 1) / 2);
     const line = (of, value) => of.map((piece) => `${middle(piece)} ${y(value(piece))}`);
-    const around = (of) => [...line(of, (piece) => piece.most), ...line(of, (piece) => piece.least).reverse()];
-    const [range, mean, dots] = keep(this.layer("lines"), 3, (at) => draw("path", { class: ["range", "mean", "dots"][at] }));
-    set(range, { d: several ? told.map((of) => `M${around(of).join("L")}Z`).join("") : "" });
-    set(mean, { d: told.map((of) => `M${line(of, (piece) => piece.mean).join("L")}`).join("") });
-    // A stretch of length nothing with round ends is a dot.
-    const dotted = pieces.length <= MOST_DOTS ? told.flat() : [];
-    set(dots, { d: dotted.map((piece) => `M${middle(piece)} ${y(piece.mean)}h0`).join("") });
+    const around = (of) => [...line(of, (piece) => piece.high), ...line(of, (piece) => piece.low).reverse()];
+    const path = (at) => makeSvg("path", { class: ["range", "mean", "dots"][at] });
+    const [range, mean, dots] = resizeChildren(this.getLayer("lines"), 3, path);
+    setAttributes(range, { d: several ? parts.map((of) => `M${around(of).join("L")}Z`).join("") : "" });
+    setAttributes(mean, { d: parts.map((of) => `M${line(of, (piece) => piece.mean).join("L")}`).join("") });
+    // A line of length zero with round ends is a dot.
+    const dotted = pieces.length <= MAX_DOTS ? parts.flat() : [];
+    setAttributes(dots, { d: dotted.map((piece) => `M${middle(piece)} ${y(piece.mean)}h0`).join("") });
     this.points = {
       count: pieces.length,
       at: (at) => ({ x: middle(pieces[at]), y: y(pieces[at].mean ?? from), from: area.top, to: below.bottom }),
       near: (pixel) => Math.min(pieces.length - 1, Math.max(0, Math.floor(x.back(pixel) / (pieces[0].last + 1)))),
-      text: (at) => described(this.data, at),
+      text: (at) => describePoint(this.data, at),
     };
   }
 
   #shade(shown, runs, area, x) {
-    const kinds = keep(this.layer("rounds"), shown.length, () => draw("g", {}, draw("path"), draw("path"), draw("path")));
+    const group = () => makeSvg("g", {}, makeSvg("path"), makeSvg("path"), makeSvg("path"));
+    const kinds = resizeChildren(this.getLayer("rounds"), shown.length, group);
     const box = (of, top, bottom) =>
       of.map(({ first, last }) => `M${x(first)} ${top}H${x(last + 1)}V${bottom}H${x(first)}Z`).join("");
     shown.forEach((arm, at) => {
       const own = runs.filter((run) => run.arm === arm);
       const [full, pale, strip] = kinds[at].children;
-      set(dress(full, arm, "shade"), { d: box(own.filter((run) => !run.pale), area.top, area.bottom) });
-      set(dress(pale, arm, "shade pale"), { d: box(own.filter((run) => run.pale), area.top, area.bottom) });
-      set(dress(strip, arm, "strip"), { d: box(own, area.bottom, area.bottom + STRIP) });
+      setAttributes(applyLook(full, arm, "shade"), { d: box(own.filter((run) => !run.pale), area.top, area.bottom) });
+      const second = own.filter((run) => run.pale);
+      setAttributes(applyLook(pale, arm, "shade pale"), { d: box(second, area.top, area.bottom) });
+      setAttributes(applyLook(strip, arm, "strip"), { d: box(own, area.bottom, area.bottom + STRIP) });
     });
   }
 
@@ -81,56 +87,57 @@ export class Totals extends Chart {
     if (!this.table.open || !this.data) return;
     const { pieces, several, write, nameOf } = this.data;
     const table = this.table.querySelector("table");
-    const ofSeveral = ["slots", "last round", "most played arm", "mean", "least", "most"];
+    const ofSeveral = ["slots", "last round", "arm with the most pulls", "mean", "smallest", "largest"];
     const titles = several ? ofSeveral : ["slot", "round", "arm", "total"];
-    const [row] = keep(table.tHead ?? table.createTHead(), 1, () => make("tr"));
-    const cells = keep(row, titles.length, () => make("th", { scope: "col" }));
-    titles.forEach((title, at) => say(cells[at], title));
+    const [row] = resizeChildren(table.tHead ?? table.createTHead(), 1, () => make("tr"));
+    const cells = resizeChildren(row, titles.length, () => make("th", { scope: "col" }));
+    titles.forEach((title, at) => setText(cells[at], title));
     const rows = pieces.toReversed().map((piece) => {
-      const means = several ? [piece.mean, piece.least, piece.most] : [piece.mean];
-      const number = piece.round === null ? "–" : count(piece.round);
-      return [span(piece.first, piece.last), number, nameOf(piece.main), ...means.map(write)];
+      const means = several ? [piece.mean, piece.low, piece.high] : [piece.mean];
+      const number = piece.round === null ? "–" : formatCount(piece.round);
+      return [formatSpan(piece.first, piece.last), number, nameOf(piece.main), ...means.map(write)];
     });
-    fill(table.tBodies[0] ?? table.createTBody(), rows);
+    fillRows(table.tBodies[0] ?? table.createTBody(), rows);
   }
 }
 
-/** Pieces with the arm that was played most in each, and runs of pieces that belong to one round. */
-function prepared(status, { pieces: given, slots, width }) {
-  const apart = new Set(shownOf(status.arms));
+/** Pieces with the arm that has most pulls in each, and runs of pieces that belong to one round. */
+function preparePieces(status, { pieces: given, slots, width }) {
+  const apart = new Set(selectArms(status.arms));
   const shown = [...apart, ...(apart.size < status.arms.length ? [OTHERS] : [])];
   const nameOf = (arm) => (arm === null ? "none" : arm === OTHERS ? "others" : status.arms[arm].arm);
   let before = status.arms.map(() => 0);
   const pieces = given.map((piece) => {
-    const played = differences(before, piece.plays);
-    before = piece.plays;
-    return { ...piece, played, main: played.length ? played[0][0] : null };
+    const pulled = countPulls(before, piece.pulls);
+    before = piece.pulls;
+    return { ...piece, pulled, main: pulled.length ? pulled[0][0] : null };
   });
   const runs = [];
   for (const { first, last, round: number, main } of pieces) {
-    if (main === null) continue; // nothing was played
+    if (main === null) continue; // all slots were skipped
     const arm = apart.has(main) ? main : OTHERS;
     const run = runs.at(-1);
     if (run && run.arm === arm && run.round === number && run.last === first - 1) run.last = last;
-    else runs.push({ first, last, arm, round: number, pale: run?.arm === arm && !run.pale }); // so that both can be seen
+    // Of two rounds of one arm in a row, the second is pale.
+    else runs.push({ first, last, arm, round: number, pale: run?.arm === arm && !run.pale });
   }
-  const told = pieces.filter((piece) => piece.mean !== null);
-  const least = Math.min(...told.map((piece) => piece.least));
-  const most = Math.max(...told.map((piece) => piece.most));
-  const ends = told.length ? { least, most } : { least: 0, most: 1 };
-  const write = amounts(told.map((piece) => piece.most));
+  const known = pieces.filter((piece) => piece.mean !== null);
+  const low = Math.min(...known.map((piece) => piece.low));
+  const high = Math.max(...known.map((piece) => piece.high));
+  const ends = known.length ? { low, high } : { low: 0, high: 1 };
+  const write = makeAmountFormat(known.map((piece) => piece.high));
   return { pieces, runs, shown, ...ends, total: slots, several: width > 1, write, nameOf };
 }
 
-/** How often each arm was played in a piece, the most played first. */
-function differences(before, after) {
-  const played = [];
-  after.forEach((plays, arm) => plays > before[arm] && played.push([arm, plays - before[arm]]));
-  return played.sort((a, b) => b[1] - a[1]);
+/** The pulls of each arm in a piece, the largest number first. */
+function countPulls(before, after) {
+  const pulled = [];
+  after.forEach((pulls, arm) => pulls > before[arm] && pulled.push([arm, pulls - before[arm]]));
+  return pulled.sort((a, b) => b[1] - a[1]);
 }
 
-/** Pieces with a mean, cut where there is none. */
-function stretches(pieces) {
+/** Pieces with a mean, split where there is none. */
+function findStretches(pieces) {
   const found = [[]];
   for (const piece of pieces) {
     if (piece.mean !== null) found.at(-1).push(piece);
@@ -139,24 +146,26 @@ function stretches(pieces) {
   return found.filter((stretch) => stretch.length);
 }
 
-function described({ pieces, several, write, nameOf }, at) {
-  const { first, last, round: number, mean, least, most, played } = pieces[at];
-  const slots = (plays) => (several ? counted(plays, "slot") : "");
-  const arms = played.slice(0, MOST_LINES).map(([arm, plays]) => ({ arm, label: nameOf(arm), value: slots(plays) }));
-  if (played.length > MOST_LINES) arms.push({ label: `and ${counted(played.length - MOST_LINES, "more arm")}`, value: "" });
-  const within = number === null ? "skipped" : `round ${count(number)}`;
-  const title = `${first === last ? "Slot" : "Slots"} ${span(first, last)}, ${within}`;
-  if (mean === null) return { title, lines: [{ label: "nothing told", value: "" }, ...arms] };
-  const totals = several ? [["mean", mean], ["least", least], ["most", most]] : [["total", mean]];
+function describePoint({ pieces, several, write, nameOf }, at) {
+  const { first, last, round: number, mean, low, high, pulled } = pieces[at];
+  const writePulls = (pulls) => (several ? formatQuantity(pulls, "pull") : "");
+  const line = ([arm, pulls]) => ({ arm, label: nameOf(arm), value: writePulls(pulls) });
+  const arms = pulled.slice(0, MAX_LINES).map(line);
+  const more = pulled.length - MAX_LINES;
+  if (more > 0) arms.push({ label: `and ${formatQuantity(more, "more arm")}`, value: "" });
+  const within = number === null ? "skipped" : `round ${formatCount(number)}`;
+  const title = `${first === last ? "Slot" : "Slots"} ${formatSpan(first, last)}, ${within}`;
+  if (mean === null) return { title, lines: [{ label: "no total", value: "" }, ...arms] };
+  const totals = several ? [["mean", mean], ["smallest", low], ["largest", high]] : [["total", mean]];
   return { title, lines: [...totals.map(([label, value]) => ({ label, value: write(value) })), ...arms] };
 }
 
-function summary({ pieces, least, most, total, write }) {
-  const told = pieces.filter((piece) => piece.mean !== null);
-  if (told.length === 0) return `Totals of ${counted(total, "slot")}: none is told yet.`;
-  const { first, last, mean } = told.at(-1);
+function summarize({ pieces, low, high, total, write }) {
+  const known = pieces.filter((piece) => piece.mean !== null);
+  if (known.length === 0) return `Totals of ${formatQuantity(total, "slot")}: none has come yet.`;
+  const { first, last, mean } = known.at(-1);
   const [slots, average] = first === last ? ["slot", ""] : ["slots", " on average"];
-  const latest = `${slots} ${span(first, last)}: ${write(mean)}${average}`;
-  const all = `Totals of ${counted(total, "slot")}, from ${write(least)} to ${write(most)}.`;
-  return `${all} The latest told, ${latest}. All are in the table below.`;
+  const latest = `${slots} ${formatSpan(first, last)}: ${write(mean)}${average}`;
+  const all = `Totals of ${formatQuantity(total, "slot")}, from ${write(low)} to ${write(high)}.`;
+  return `${all} The latest: ${latest}. All are in the table below.`;
 }

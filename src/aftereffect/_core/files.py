@@ -1,0 +1,122 @@
+"""Files are written whole or not at all, and checked before the work that fills them."""
+
+import os
+import secrets
+import tempfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aftereffect.errors import AftereffectError, OutputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: The formats of pictures, and the resolution of PNG.
+PICTURE_SUFFIXES, DPI = (".png", ".svg", ".pdf"), 160
+_DRAFT, _LOCK = ".draft-", ".lock"
+
+
+def check_writable(path: str | os.PathLike[str], suffixes: Collection[str]) -> Path:
+    """Check that a file of one of these kinds can be written there; leaves nothing behind."""
+    target = Path(path)
+    if os.fspath(path).endswith(("/", os.sep)):  # which a Path forgets
+        raise OutputError(f"cannot write {os.fspath(path)}: that is a folder, name a file in it")
+    if target.suffix.lower() not in suffixes:
+        raise OutputError(f"cannot write {target}: its name must end in {' or '.join(suffixes)}")
+    with _naming(target):
+        if target.is_dir():
+            raise OutputError(f"cannot write {target}: it is a folder, name a file in it")
+        if target.exists() and not (target.is_file() and os.access(target, os.W_OK)):
+            raise OutputError(f"cannot write {target}: it exists and is not a writable file")
+    check_writable_folder(target.parent)
+    return target
+
+
+def check_writable_folder(folder: Path) -> Path:
+    """Check that files can be written into an existing folder; leaves nothing behind."""
+    with _naming(folder):
+        if not folder.is_dir():
+            problem = (
+                "it is not a folder" if folder.exists() else "it does not exist, create it first"
+            )
+            raise OutputError(f"cannot write into {folder}: {problem}")
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+
+
+def check_creatable_folder(folder: Path) -> Path:
+    """Check that a folder can be written or created; leaves nothing behind."""
+    with _naming(folder):
+        candidates = (folder, *folder.absolute().parents)
+        check_writable_folder(
+            next(path for path in candidates if path.exists() or path.is_symlink())
+        )
+    return folder
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder and those above it, if they do not exist."""
+    with _naming(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+@contextmanager
+def atomic_write(target: Path, suffix: str | None = None) -> Iterator[Path]:
+    """Yield a path to write to; it replaces the target if all went well, and is removed if not.
+
+    The draft has the target's suffix, as writers look at that, unless another one is given.
+    """
+    final = target.resolve()  # a link stays a link
+    draft = final.with_name(
+        f"{_DRAFT}{secrets.token_hex(8)}{target.suffix if suffix is None else suffix}"
+    )
+    with _naming(target):
+        try:
+            yield draft
+            draft.replace(final)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Lock a folder for this process, and remove what a killed process left half written."""
+    import fcntl  # not on every system; without it all else works
+
+    with _naming(folder):
+        lock = (folder / _LOCK).open("w")
+    with lock:
+        try:
+            fcntl.flock(
+                lock, fcntl.LOCK_EX | fcntl.LOCK_NB
+            )  # the system lets go of it, however the process ends
+        except BlockingIOError:
+            raise OutputError(
+                f"cannot write into {folder}: another process is writing there; "
+                "wait for it or choose another folder"
+            ) from None
+        except OSError:  # a file system without locks, where nobody can be locked out
+            yield
+            return
+        for draft in folder.glob(f"{_DRAFT}*"):
+            draft.unlink(missing_ok=True)
+        yield
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Turn the system's errors into ours, with the path."""
+    try:
+        yield
+    except AftereffectError:
+        raise
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def save_figure(figure: "Figure", path: str | os.PathLike[str]) -> None:
+    """Write a picture in the format that the path ends in."""
+    with atomic_write(check_writable(path, PICTURE_SUFFIXES)) as draft:
+        figure.savefig(draft, dpi=DPI)

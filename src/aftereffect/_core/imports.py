@@ -1,0 +1,99 @@
+"""What is imported when it is needed: optional dependencies, and plugins.
+
+Plugins are policies and delays of users. A package announces them as entry points of the groups in
+`GROUPS`. A module of one's own is named by ``--import MODULE`` on the command line or in the
+environment variable `AFTEREFFECT_IMPORT`. Loading a plugin runs its ``@register``. Plugins are
+loaded when an unknown name is looked up, or when all names are listed.
+"""
+
+import os
+import sys
+import warnings
+from collections.abc import Iterable
+from importlib import import_module
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from types import ModuleType
+
+from aftereffect.errors import InputError, MissingExtraError
+
+#: The modules that each extra installs; the smallest extra of a module comes first.
+EXTRAS = {
+    "plot": ("matplotlib",),
+    "data": ("polars",),
+    "dask": ("distributed",),
+    "live": ("sqlalchemy",),
+    "postgres": ("sqlalchemy", "psycopg"),
+    "service": ("sqlalchemy", "fastapi", "uvicorn", "prometheus_client"),
+    "paper": ("matplotlib", "polars", "markdown_it"),
+}
+
+
+def require_extra(extra: str) -> None:
+    """Raise an error that names the extra to install, if a part of it is missing.
+
+    It imports nothing, so it can be called before a long run.
+    """
+    missing = [module for module in EXTRAS[extra] if find_spec(module) is None]
+    if missing:
+        raise MissingExtraError(
+            f"this needs {' and '.join(missing)}: install aftereffect with its extra {extra!r}"
+        )
+
+
+def import_optional(module: str) -> ModuleType:
+    """Import an optional module, or raise an error that says what to install."""
+    extra = next((extra for extra, modules in EXTRAS.items() if module in modules), None)
+    if extra is not None:
+        require_extra(extra)
+    elif find_spec(module) is None:
+        raise MissingExtraError(
+            f"this needs {module}: install it beside aftereffect, no extra brings it"
+        )
+    return import_module(module)
+
+
+#: Entry points whose value is a registered class, or a module that registers some.
+GROUPS = ("aftereffect.policies", "aftereffect.delays")
+VARIABLE = "AFTEREFFECT_IMPORT"
+
+_loaded = False
+
+
+def load_plugins(modules: Iterable[str] = ()) -> None:
+    """Import modules of one's own, those that the environment names, and all entry points.
+
+    The modules are also added to the environment, so that child processes load them.
+    """
+    global _loaded
+    named = [name.strip() for name in os.environ.get(VARIABLE, "").split(",") if name.strip()]
+    wanted = list(dict.fromkeys([*named, *modules]))
+    if wanted:
+        os.environ[VARIABLE] = ",".join(wanted)
+    for name in wanted:
+        _import(name)
+    if _loaded:
+        return
+    _loaded = True
+    for group in GROUPS:
+        for point in entry_points(group=group):
+            try:
+                point.load()
+            except Exception as error:  # one broken plugin must not break all others
+                warnings.warn(
+                    f"cannot load {point.name} ({point.value}) of {group}: {error}", stacklevel=2
+                )
+
+
+def _import(name: str) -> None:
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # a command has its own folder there instead
+    try:
+        import_module(name)
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"cannot import {name}: there is no module {error.name}; name it as in Python, "
+            f"such as my_policies for my_policies.py, in --import or {VARIABLE}"
+        ) from None
+    except Exception as error:
+        raise InputError(f"cannot import {name}: {type(error).__name__}: {error}") from error

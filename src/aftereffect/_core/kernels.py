@@ -1,0 +1,94 @@
+"""What policies and bandits hand to a driver: plain functions over plain arrays. No compiler here.
+
+A *kernel* is an ordinary typed Python function that uses only arithmetic, ``math``, loops and
+``rng``. Live experiments call it as it is; simulations compile it. To keep both equal to the last
+bit, a kernel avoids ``np.exp``, ``np.sum`` and the like, and a policy's kernel draws with
+``rng.random()`` only. Compiled code does not check indices, so every index must lie within its
+array, from 0 on. Policies from outside this package first play a few rounds uncompiled, where
+indices are checked.
+
+The loop that all kernels serve (see `aftereffect.simulation`)::
+
+    arm, slots, window = decide(state, params, t, rng)           play `arm` for `slots`
+    total = collect(memory, world, t, arm, slots, window, rng)   observe the last `window` of them
+    absorb(state, params, arm, window, total)                    learn from their total
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector: TypeAlias = NDArray[np.float64]
+Matrix: TypeAlias = NDArray[np.float64]
+#: What an engine remembers between rounds.
+Memory: TypeAlias = Matrix
+Slots: TypeAlias = NDArray[np.int64]
+
+#: The arrays that describe a bandit: a named tuple of the bandit's own.
+World: TypeAlias = Any
+#: The part of a world that rewards come from.
+Source: TypeAlias = Any
+#: What a source knows an arm by: its mean where rewards are drawn, its number where they are read.
+ArmKey: TypeAlias = Any
+
+#: All that a policy remembers: a named tuple of the policy's own, of float64 arrays or further such
+#: tuples.
+State: TypeAlias = Any
+#: What a policy's kernels read and do not change: a named tuple of the policy's own, of numbers and
+#: arrays.
+Params: TypeAlias = Any
+
+Decide: TypeAlias = Callable[[State, Params, int, np.random.Generator], tuple[int, int, int]]
+Absorb: TypeAlias = Callable[[State, Params, int, int, float], None]
+Collect: TypeAlias = Callable[[Memory, World, int, int, int, int, np.random.Generator], float]
+CountRegret: TypeAlias = Callable[[World, int, int, int], float]
+OnePull: TypeAlias = Callable[[Source, ArmKey, int, np.random.Generator], float]
+ManyPulls: TypeAlias = Callable[[Source, ArmKey, int, int, np.random.Generator], float]
+BytePulls: TypeAlias = Callable[[Source, ArmKey, np.random.Generator], int]
+
+
+class PolicyKernels(NamedTuple):
+    """How a policy plays.
+
+    The state holds all that changes, so that it can be saved, compared and replayed.
+    """
+
+    decide: Decide
+    absorb: Absorb
+
+
+class RewardSource(NamedTuple):
+    """How kernels get the rewards of pulls.
+
+    ``one(source, key, slot, rng)`` is the reward of one pull and ``many(source, key, first, n,
+    rng)`` the sum of n pulls from slot `first` on. ``world.source`` is the source and
+    ``key_of(world, arm)`` the key of an arm; with the key `no_arm`, for arms that rest, both return
+    0. Where rewards are drawn and are 0 or 1, ``byte(source, key, rng)`` draws eight of them as the
+    bits of a number.
+    """
+
+    one: OnePull
+    many: ManyPulls
+    key_of: Callable[[World, int], ArmKey]
+    no_arm: ArmKey
+    byte: BytePulls | None = None
+
+
+class WorldKernels(NamedTuple):
+    """How a bandit answers: the total of a round's window, and the regret of the round."""
+
+    collect: Collect
+    count_regret: CountRegret
+
+
+class Engine(NamedTuple):
+    """A bandit prepared for a horizon: kernels, the arrays they read, the shape of their memory.
+
+    A driver gives `collect` a matrix of zeros of that shape at the start of every replication.
+    """
+
+    kernels: WorldKernels
+    world: World
+    memory: tuple[int, int]

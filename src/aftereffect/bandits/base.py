@@ -1,0 +1,97 @@
+"""What a bandit is: rewards, and a delay that says when they arrive."""
+
+from abc import ABC, abstractmethod
+from typing import Literal, TypeAlias, get_args
+
+from aftereffect._core import (
+    CountRegret,
+    Engine,
+    Matrix,
+    RewardSource,
+    Slots,
+    Spec,
+    World,
+    WorldKernels,
+    readable_bytes,
+    shorten,
+)
+from aftereffect.delays import TRACE_ROWS, Delay, DelayFacts, play_slots, record_slots
+from aftereffect.errors import ParameterError
+
+EngineName: TypeAlias = Literal["roundwise", "slotwise"]
+ENGINES: tuple[EngineName, ...] = get_args(EngineName)
+
+#: Of the tables of a delay and what one replication remembers; each thread has its own of the
+#: latter.
+MAX_TABLE_BYTES = 128 * 2**20
+
+
+class Bandit(Spec, ABC):
+    """Arms whose rewards arrive late: a simulated world that turns pulls into totals."""
+
+    kind = "bandit"
+
+    delay: Delay
+
+    @property
+    @abstractmethod
+    def arms(self) -> int:
+        """The number of arms."""
+
+    @property
+    def delay_facts(self) -> DelayFacts:
+        """The truth about the delay, for policies that must know it."""
+        return self.delay.facts(self.arms)
+
+    def check(self, engine: EngineName, horizon: int) -> None:
+        """Raise an error if the bandit cannot be played, without the work of preparing it."""
+        if horizon < self.arms:
+            raise ParameterError(
+                f"horizon must be at least the number of arms, {self.arms}, got {horizon}"
+            )
+        self._check_memory(engine, horizon)
+
+    def engine(self, name: EngineName, horizon: int) -> Engine:
+        """Prepare runs of so many slots.
+
+        ``"slotwise"`` is literal: it plays every slot and adds every reward to the slots where it
+        arrives. ``"roundwise"`` has the same law and draws only what a round's total needs.
+        """
+        self._check_memory(name, horizon)
+        rewards, count_regret = self._kernels(horizon)
+        if name == "roundwise":
+            collect, rows, tables, memory = self.delay.roundwise(self.arms, rewards, horizon)
+        else:
+            step, rows, tables, memory = self.delay.slotwise(self.arms, rewards, horizon)
+            collect = play_slots(step)
+        world = self._world(horizon, rows, tables)
+        return Engine(WorldKernels(collect, count_regret), world, memory)
+
+    def tracer(self, horizon: int) -> Engine:
+        """The slotwise engine, with a record of every slot in the last rows of its memory.
+
+        `aftereffect.delays` names the rows: ARM, TOTAL, REWARD.
+        """
+        self._check_memory("slotwise", horizon)
+        rewards, count_regret = self._kernels(horizon)
+        step, rows, tables, memory = self.delay.slotwise(self.arms, rewards, horizon)
+        kernels = WorldKernels(play_slots(record_slots(step)), count_regret)
+        trace_run = (memory[0] + len(TRACE_ROWS), max(memory[1], horizon))
+        return Engine(kernels, self._world(horizon, rows, tables), trace_run)
+
+    @abstractmethod
+    def _kernels(self, horizon: int) -> tuple[RewardSource, CountRegret]:
+        """How kernels get rewards, and how they count regret."""
+
+    @abstractmethod
+    def _world(self, horizon: int, rows: Slots, tables: Matrix) -> World:
+        """The arrays that the kernels read; `rows` and `tables` are those of the delay."""
+
+    def _check_memory(self, engine: EngineName, horizon: int) -> None:
+        needed = self.delay.count_bytes(engine, self.arms, horizon)
+        if needed > MAX_TABLE_BYTES:
+            raise ParameterError(
+                f"{shorten(str(self.delay))} needs {readable_bytes(needed)} of memory on the "
+                f"{engine} engine, but at most {readable_bytes(MAX_TABLE_BYTES)} are allowed: "
+                "use shorter lags, or fewer different delays"
+            )

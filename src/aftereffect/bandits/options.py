@@ -1,0 +1,45 @@
+"""A bandit from the options of a command line or the keys of a file."""
+
+from pathlib import Path
+
+from aftereffect._core import parse
+from aftereffect.bandits.adversarial import AdversarialBandit
+from aftereffect.bandits.base import Bandit
+from aftereffect.bandits.stochastic import StochasticBandit
+from aftereffect.delays import Delay
+from aftereffect.errors import ParameterError
+from aftereffect.rewards import READERS, Recorded, RewardLaw, Schedule, read_rewards
+
+
+def bandit_from_options(
+    *,
+    means: tuple[float, ...] | None = None,
+    reward_law: str | None = None,
+    rewards: str | None = None,
+    delay: str | None = None,
+    folder: Path = Path(),
+    option: str = "{}",
+) -> Bandit:
+    """The bandit that these options describe.
+
+    Rewards are drawn (`means`, `reward_law`) or were fixed beforehand (`rewards`). A file of
+    rewards is looked for in `folder`. `option` is how the user writes these names, for messages.
+    """
+    drawn = {"means": means, "reward-law": reward_law}
+    given = [option.format(word) for word, value in drawn.items() if value is not None]
+    if rewards is not None:
+        if given:
+            raise ParameterError(
+                f"rewards are drawn ({given[0]}) or fixed beforehand ({option.format('rewards')}), "
+                "not both"
+            )
+        is_spec = "(" in rewards and Path(rewards).suffix.lower() not in READERS
+        schedule = parse(rewards, Schedule) if is_spec else Recorded(read_rewards(folder / rewards))
+        return AdversarialBandit(schedule, parse(delay or "immediate", Delay))
+    if means is None:
+        raise ParameterError(
+            f"no bandit given: pass {option.format('means')} .9,.8,.7 "
+            f"or {option.format('rewards')} clicks.csv"
+        )
+    law = parse(reward_law or "bernoulli", RewardLaw)
+    return StochasticBandit(means, parse(delay or "immediate", Delay), law)

@@ -1,0 +1,320 @@
+"""The commands of one live experiment, from ``create`` to ``end``."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+from cyclopts import Parameter
+
+from aftereffect._core import PICTURE_SUFFIXES, check_int, check_writable, require_extra
+from aftereffect.cli._printing import DECISION, HISTORY, LAG, STATUS, TOTALS, VERIFICATION
+from aftereffect.cli._shared import (
+    Flag,
+    Format,
+    Number,
+    Numbers,
+    OutputFile,
+    RealNumber,
+    SpecText,
+    confirm,
+)
+from aftereffect.cli._totals_file import read_totals_file
+from aftereffect.errors import CorruptionError, ParameterError, UnlikelyTotalError
+from aftereffect.live import DEFAULT_STORAGE, Experiment
+
+StorageUrl: TypeAlias = Annotated[
+    str,
+    Parameter(
+        metavar="URL",
+        env_var="AFTEREFFECT_STORAGE",
+        help="The database that contains the experiments: sqlite:///file.db or "
+        "postgresql+psycopg://user:password@host/database.",
+    ),
+]
+Name: TypeAlias = Annotated[str, Parameter(help="The name of the experiment.")]
+PrintFormat: TypeAlias = Annotated[Format, Parameter(help="How to print the answer.")]
+StatusFormat: TypeAlias = Annotated[
+    Format, Parameter(help="How to print the status. The csv format has only the table of arms.")
+]
+Revise: TypeAlias = Annotated[
+    Flag,
+    Parameter(
+        help="Replace what was recorded before. This is refused if a decision depends on it."
+    ),
+]
+
+
+def create(
+    name: str,
+    /,
+    *,
+    arms: Annotated[str, Parameter(metavar="NAME,...")],
+    policy: SpecText,
+    reward_range: Numbers,
+    max_total: Number | None = None,
+    horizon: Number | None = None,
+    seed: Number | None = None,
+    storage: StorageUrl = DEFAULT_STORAGE,
+    format: StatusFormat = "table",
+) -> None:
+    """Start an experiment. Repeating the command with the same settings changes nothing.
+
+    Parameters
+    ----------
+    name
+        A name for the experiment: letters, digits, '-', '_' and '.'.
+    arms
+        The names of the arms, separated by commas: A,B,C
+    policy
+        The policy that decides, such as "ars-ucb" or "clw(d=24)" (see "aftereffect list policies").
+    reward_range
+        The smallest and the largest reward that one pull can bring in all, summed over all slots in
+        which it arrives: 0,200
+    max_total
+        Refuse totals above this number: they are probably typing errors.
+    horizon
+        The number of slots that the experiment will last. Some policies need it to plan ahead.
+    seed
+        The seed of a randomised policy. The same seed gives the same decisions. By default, a seed
+        is drawn.
+    """
+    with Experiment.create(
+        name,
+        arms=[arm.strip() for arm in arms.split(",")],
+        policy=policy,
+        reward_range=reward_range,
+        max_total=max_total,
+        horizon=horizon,
+        seed=seed,
+        storage=storage,
+    ) as experiment:
+        answer = experiment.status()
+        print(f"stored in {experiment.storage.url}", file=sys.stderr)
+    STATUS.show(answer, format)
+
+
+def ask(
+    name: Name,
+    /,
+    *,
+    slot: Number | None = None,
+    storage: StorageUrl = DEFAULT_STORAGE,
+    format: PrintFormat = "table",
+) -> None:
+    """Decide which arm to play in the next slot.
+
+    Parameters
+    ----------
+    slot
+        The number of the slot: the next one, or one that was decided before. The same slot always
+        gets the same answer. Without this option, every call decides a new slot.
+    """
+    with Experiment.open(name, storage=storage) as experiment:
+        answer = experiment.ask(slot)
+    DECISION.show(answer, format)
+
+
+def tell(
+    name: Name,
+    slot: Number | None = None,
+    total: Number | None = None,
+    /,
+    *,
+    arm: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    revise: Revise = False,
+    yes: Flag = False,
+    csv: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    storage: StorageUrl = DEFAULT_STORAGE,
+    format: PrintFormat = "table",
+) -> None:
+    """Record the total that was observed in a slot, or the totals in a file.
+
+    Parameters
+    ----------
+    slot
+        The number of the slot.
+    total
+        Everything that was observed in the slot, whichever arms it came from.
+    arm
+        The arm that was really played, if it is not the one that "ask" gave.
+    yes
+        Record the total even if it is far from all earlier totals.
+    csv
+        A CSV file with the columns "slot" and "total". The column "arm" is optional: it names the
+        arm that was really played, if it is not the one that "ask" gave. An empty total marks the
+        slot as missing. Either all rows are recorded, or none.
+    """
+    totals: list[tuple[int, float | None, str | None]]
+    if csv is None and slot is not None and total is not None:
+        totals = [(slot, total, arm)]
+    elif csv is not None and slot is None and arm is None:
+        totals = read_totals_file(csv)
+    else:
+        raise ParameterError("tell needs either a slot and its total, or --csv FILE")
+    with Experiment.open(name, storage=storage) as experiment:
+        try:
+            answer = experiment.tell_many(totals, revise=revise, confirm=yes)
+        except UnlikelyTotalError as error:
+            raise UnlikelyTotalError(f"{error}, with --yes") from None
+    TOTALS.show(answer, format)
+
+
+def mark_missing(
+    name: Name,
+    slot: Number,
+    /,
+    *,
+    revise: Revise = False,
+    storage: StorageUrl = DEFAULT_STORAGE,
+    format: PrintFormat = "table",
+) -> None:
+    """Record that the total of a slot will never be known.
+
+    Parameters
+    ----------
+    slot
+        The number of the slot.
+    """
+    with Experiment.open(name, storage=storage) as experiment:
+        answer = [experiment.mark_missing(slot, revise=revise)]
+    TOTALS.show(answer, format)
+
+
+def skip(
+    name: Name,
+    first: Number,
+    last: Number | None = None,
+    /,
+    *,
+    storage: StorageUrl = DEFAULT_STORAGE,
+    format: StatusFormat = "table",
+) -> None:
+    """Record that the next slots pass without a decision, for example during an outage.
+
+    If arms were played in these slots nevertheless, record their totals with "tell --arm".
+
+    Parameters
+    ----------
+    first
+        The first slot to skip, which must be the next slot of the experiment.
+    last
+        The last slot to skip. Without it, only the first slot is skipped.
+    """
+    with Experiment.open(name, storage=storage) as experiment:
+        answer = experiment.skip(first, last)
+    STATUS.show(answer, format)
+
+
+def status(
+    name: Name, /, *, storage: StorageUrl = DEFAULT_STORAGE, format: StatusFormat = "table"
+) -> None:
+    """Print the state of an experiment, arm by arm, and what comes next."""
+    with Experiment.open(name, storage=storage) as experiment:
+        answer = experiment.status()
+    STATUS.show(answer, format)
+
+
+def history(
+    name: Name,
+    /,
+    *,
+    last: Number = 20,
+    after: Number = -1,
+    storage: StorageUrl = DEFAULT_STORAGE,
+    format: PrintFormat = "table",
+) -> None:
+    """Print the decisions and totals of an experiment, slot by slot.
+
+    Parameters
+    ----------
+    last
+        Print only this many slots: the latest ones.
+    after
+        Print only slots after this one.
+    """
+    count = check_int("last", last)
+    with Experiment.open(name, storage=storage) as experiment:
+        answer = experiment.history(after=max(after, experiment.status().slots - 1 - count))
+    HISTORY.show(answer, format)
+
+
+def lag(
+    name: Name,
+    /,
+    *,
+    level: RealNumber = 0.9,
+    plot: OutputFile | None = None,
+    storage: StorageUrl = DEFAULT_STORAGE,
+    format: PrintFormat = "table",
+) -> None:
+    """Estimate how many slots rewards take to arrive, from the decisions and the totals.
+
+    If the totals are not enough for an estimate, the answer says why.
+
+    Parameters
+    ----------
+    level
+        How often the confidence bands should contain the truth: 0.5, 0.8, 0.9, 0.95 or 0.99.
+    plot
+        Save a picture to a .png, .svg or .pdf file (needs the extra "plot"). It shows which share
+        of a reward has arrived by each lag.
+    """
+    if plot is not None:
+        require_extra("plot")
+        check_writable(plot, PICTURE_SUFFIXES)
+    with Experiment.open(name, storage=storage) as experiment:
+        estimate = experiment.lag(level=level)
+    if plot is not None:
+        estimate.save_plot(plot)
+    LAG.show(estimate, format)
+
+
+def export(name: Name, /, *, out: OutputFile, storage: StorageUrl = DEFAULT_STORAGE) -> None:
+    """Save the whole history of an experiment to a file.
+
+    Parameters
+    ----------
+    out
+        A .csv file, or a .parquet file (needs the extra "data").
+    """
+    with Experiment.open(name, storage=storage) as experiment:
+        experiment.export(out)
+    print(out)
+
+
+def verify(
+    name: Name, /, *, storage: StorageUrl = DEFAULT_STORAGE, format: PrintFormat = "table"
+) -> None:
+    """Check that the log of an experiment is not damaged, and derive all its decisions again.
+
+    The exit status is 2 if something is damaged.
+    """
+    with Experiment.open(name, storage=storage, check=False) as experiment:
+        found = experiment.verify()
+    VERIFICATION.show(found, format)
+    if not found.whole:
+        raise CorruptionError(f"experiment {name!r} is damaged: restore a backup")
+
+
+def end(
+    name: Name,
+    /,
+    *,
+    yes: Annotated[Flag, Parameter(help="Do not ask for confirmation.")] = False,
+    storage: StorageUrl = DEFAULT_STORAGE,
+    format: StatusFormat = "table",
+) -> None:
+    """End an experiment for good and print its final status.
+
+    After that, no slot can be decided and no total recorded.
+    """
+    with Experiment.open(name, storage=storage) as experiment:
+        if not (yes or experiment.status().ended):
+            question = (
+                f"End experiment {name!r} in {experiment.storage.url} for good? "
+                "Nothing can be decided or recorded after that. [y/N] "
+            )
+            if not confirm("end", question):
+                raise ParameterError(f"experiment {name!r} was not ended")
+        answer = experiment.end()
+    STATUS.show(answer, format)

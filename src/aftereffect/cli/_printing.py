@@ -1,0 +1,121 @@
+"""How answers are printed: as a text for people, as JSON, or as CSV."""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from aftereffect._core import notation, text_table
+from aftereffect.cli._shared import Format
+from aftereffect.lag import LagEstimate
+from aftereffect.live import (
+    ArmStatus,
+    Decision,
+    SlotRecord,
+    Status,
+    TotalRecord,
+    Verification,
+    write_csv,
+)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Printer(Generic[T]):
+    """How to print one kind of answer.
+
+    `to_text` gives what people read, `to_json` what JSON can hold, and `to_rows` the names of the
+    columns and the rows of a CSV file.
+    """
+
+    to_text: Callable[[T], str]
+    to_json: Callable[[T], Any]
+    to_rows: Callable[[T], tuple[Sequence[str], Iterable[Sequence[object]]]]
+
+    def show(self, answer: T, format: Format) -> None:
+        """Print an answer."""
+        if format == "table":
+            print(self.to_text(answer))
+        elif format == "json":
+            print(json.dumps(self.to_json(answer), indent=2, ensure_ascii=False))
+        else:
+            write_csv(*self.to_rows(answer), sys.stdout)
+
+
+def _decision_text(decision: Decision) -> str:
+    if decision.hold:
+        why = f"hold: round {decision.round} waits for totals"
+    else:
+        why = f"round {decision.round}, planned up to slot {decision.until}"
+    return f"slot {decision.slot}: play {decision.arm} ({why})"
+
+
+def _totals_text(records: Sequence[TotalRecord]) -> str:
+    if len(records) == 1:
+        slot, total, change, _ = records[0]
+        return f"slot {slot}: {'missing' if total is None else notation(total)}, {change}"
+    changes = Counter(record.change for record in records)
+    counts = ", ".join(f"{count:,} {change}" for change, count in changes.items())
+    return f"{len(records):,} totals: {counts or 'nothing to record'}"
+
+
+def _history_text(records: Sequence[SlotRecord]) -> str:
+    rows = [("slot", "arm", "round", "total", "remarks", "decided", "received")]
+    for record in records:
+        remarks = {
+            "hold": record.hold,
+            "missing": record.missing,
+            "skipped": record.arm is None,
+            f"played {record.played}": record.played != record.arm,
+            "waits": record.total is not None and not record.learned,
+            "revised": record.revisions > 0,
+        }
+        rows.append(
+            (
+                str(record.slot),
+                record.arm or "-",
+                "-" if record.round is None else str(record.round),
+                "-" if record.total is None else notation(record.total),
+                ", ".join(remark for remark, applies in remarks.items() if applies) or "-",
+                format_time(record.decided_at),
+                format_time(record.received_at),
+            )
+        )
+    return text_table(rows)
+
+
+def format_time(time: str | None) -> str:
+    """Shorten a time of the log for a table: whole seconds, no zone."""
+    return "-" if time is None else time[:19].replace("T", " ")
+
+
+DECISION = Printer(
+    _decision_text, Decision.to_dict, lambda decision: (Decision._fields, [decision])
+)
+TOTALS = Printer[Sequence[TotalRecord]](
+    _totals_text,
+    lambda records: [record._asdict() for record in records],
+    lambda records: (TotalRecord._fields, records),
+)
+HISTORY = Printer[Sequence[SlotRecord]](
+    _history_text,
+    lambda records: [record._asdict() for record in records],
+    lambda records: (SlotRecord._fields, records),
+)
+STATUS = Printer(Status.__str__, Status.to_dict, lambda status: (ArmStatus._fields, status.arms))
+LAG = Printer(
+    LagEstimate.__str__,
+    LagEstimate.to_dict,
+    lambda estimate: (
+        ("lag", "arrived", "low", "high"),
+        [tuple(row.values()) for row in estimate.rows()],
+    ),
+)
+VERIFICATION = Printer(
+    Verification.__str__,
+    Verification.to_dict,
+    lambda found: (tuple(found.to_dict()), [tuple(found.to_dict().values())]),
+)

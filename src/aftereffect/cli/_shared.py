@@ -1,0 +1,209 @@
+"""What all commands share: how values are written, who does the work, and how progress is shown."""
+
+import logging
+import math
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any, Literal, TypeAlias, TypedDict
+
+from cyclopts import Parameter, Token
+
+from aftereffect.errors import ParameterError
+from aftereffect.simulation import check_jobs, dask_cluster
+
+Format: TypeAlias = Literal["table", "json", "csv"]
+
+_WHOLE = re.compile(r"[+-]?\d+")
+_interrupted = threading.Event()
+
+
+def read_number(text: str) -> int | float:
+    """Read a number in plain digits.
+
+    Python would also accept ``1_000``, the digits of other scripts, and 0 for a number too small.
+    """
+    plain = text.strip()
+    try:
+        if not plain.isascii() or "_" in plain:
+            raise ValueError
+        number = int(plain) if _WHOLE.fullmatch(plain) else float(plain)
+    except ValueError:
+        raise ParameterError(f"expected a number, got {text!r}") from None
+    if number == 0 and re.search("[1-9]", plain.lower().partition("e")[0]):
+        raise ParameterError(
+            f"expected 0 or a number of at least {math.ulp(0.0):.0g} in size, got {text!r}"
+        )
+    return number
+
+
+def _convert_number(type_: Any, tokens: Sequence[Token]) -> int | float:
+    return read_number(tokens[0].value)
+
+
+def _convert_numbers(type_: Any, tokens: Sequence[Token]) -> tuple[int | float, ...]:
+    if len(tokens) > 1:
+        together = ",".join(token.value for token in tokens)
+        raise ParameterError(f"expected one list of numbers with commas, such as {together}")
+    return tuple(read_number(part) for part in tokens[0].value.split(","))
+
+
+def _convert_file(type_: Any, tokens: Sequence[Token]) -> Path:
+    """Read a path to a file. A slash at the end, which Python's paths drop, means a folder."""
+    text = tokens[0].value
+    if text.endswith(("/", os.sep)):
+        raise ParameterError(f"expected a file, got the folder {text!r}: name a file in it")
+    return Path(text)
+
+
+class _Unchecked:
+    """Keeps pydantic from checking a converted value again, with other messages.
+
+    Cyclopts uses pydantic wherever something else has imported it.
+    """
+
+    def __get_pydantic_core_schema__(self, *_: object) -> dict[str, str]:
+        return {"type": "any"}
+
+
+Flag: TypeAlias = Annotated[bool, Parameter(negative=(), show_default=False)]
+SpecText: TypeAlias = Annotated[str, Parameter(metavar="SPEC")]
+_NUMBER = Parameter(
+    converter=_convert_number, n_tokens=1, allow_leading_hyphen=True, metavar="NUMBER"
+)
+#: Where a number is used, Python's own check says whether it is whole and in range.
+Number: TypeAlias = Annotated[int, _NUMBER, _Unchecked()]
+RealNumber: TypeAlias = Annotated[float, _NUMBER, _Unchecked()]
+Numbers: TypeAlias = Annotated[
+    tuple[float, ...],
+    Parameter(
+        converter=_convert_numbers,
+        n_tokens=1,
+        allow_leading_hyphen=True,
+        negative=(),
+        json_list=False,
+        metavar="NUMBER,...",
+    ),
+    _Unchecked(),
+]
+OutputFile: TypeAlias = Annotated[
+    Path, Parameter(converter=_convert_file, n_tokens=1, metavar="FILE"), _Unchecked()
+]
+Folder: TypeAlias = Annotated[Path, Parameter(metavar="FOLDER")]
+Jobs: TypeAlias = Annotated[
+    Number,
+    Parameter(
+        help="The number of threads, or with --dask the number of workers. The default is one "
+        "thread per core, or all workers."
+    ),
+]
+DaskAddress: TypeAlias = Annotated[
+    str,
+    Parameter(
+        metavar="ADDRESS",
+        help="Run on a Dask cluster: the address of its scheduler, such as tcp://10.0.0.1:8786, "
+        'or "local" for one on this machine (needs the extra "dask").',
+    ),
+]
+
+
+class WorkerOptions(TypedDict):
+    """The parameters `jobs` and `executor` of `simulate`, `Sweep.play` and `reproduce`."""
+
+    jobs: int | None
+    executor: Executor | None
+
+
+@contextmanager
+def connect_workers(dask: str | None, jobs: int | None) -> Iterator[WorkerOptions]:
+    """Give the workers that the options ``--dask`` and ``--jobs`` ask for."""
+    if dask is None:
+        check_jobs(jobs)
+        yield WorkerOptions(jobs=jobs, executor=None)
+        return
+    for name in ("distributed", "distributed.client", "tornado"):
+        # What goes wrong is raised as an error of ours, and printed in one line.
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    with dask_cluster(dask, jobs) as cluster:
+        yield WorkerOptions(jobs=cluster.jobs, executor=cluster.executor)
+
+
+def confirm(command: str, question: str, *last: str) -> bool:
+    """Ask the user whether to do what cannot be undone.
+
+    `last` is a second question and the only answer to it that counts as yes.
+    """
+    if not sys.stdin.isatty():
+        raise ParameterError(f"{command} asks before it acts, and there is no terminal: give --yes")
+    try:
+        if input(question).strip().lower() not in ("y", "yes"):
+            return False
+        return not last or input(last[0]).strip() == last[1]
+    except EOFError:
+        return False
+
+
+def catch_interrupts() -> None:
+    """Handle Ctrl-C as usual, and remember it.
+
+    An interrupt raised inside a callback from compiled code would be swallowed, with a warning.
+    """
+    signal.signal(signal.SIGINT, _interrupt)
+    sys.unraisablehook = _hide_interrupts
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    _interrupted.set()
+    raise KeyboardInterrupt
+
+
+def _hide_interrupts(unraisable: "sys.UnraisableHookArgs") -> None:
+    if unraisable.exc_type is not KeyboardInterrupt:
+        sys.__unraisablehook__(unraisable)
+
+
+def _stop_if_interrupted() -> None:
+    if _interrupted.is_set():
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def progress_bar(total: int, *, clock: bool = True) -> Iterator[Callable[[str, int], None]]:
+    """Show a bar on standard error where that is a terminal.
+
+    Gives a function to call with a title and the number of steps just finished. With `clock` the
+    bar shows the time left.
+    """
+    if not sys.stderr.isatty():
+        yield lambda *_: _stop_if_interrupted()
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = [
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        *([TimeRemainingColumn()] if clock else []),
+    ]
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=total)
+
+        def show(title: str, finished: int) -> None:
+            _stop_if_interrupted()
+            bar.update(task, advance=finished, description=title)
+
+        yield show

@@ -1,0 +1,178 @@
+"""The commands ``simulate`` and ``list``."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Annotated, Literal, get_args
+
+from cyclopts import Parameter
+
+from aftereffect._core import (
+    PICTURE_SUFFIXES,
+    Spec,
+    check_writable,
+    list_registered,
+    parse,
+    require_extra,
+    summary,
+    text_table,
+    usage,
+)
+from aftereffect.bandits import Bandit, EngineName, bandit_from_options
+from aftereffect.cli._printing import Printer
+from aftereffect.cli._shared import (
+    DaskAddress,
+    Format,
+    Jobs,
+    Number,
+    Numbers,
+    OutputFile,
+    SpecText,
+    connect_workers,
+    progress_bar,
+)
+from aftereffect.delays import Delay
+from aftereffect.growth import Growth
+from aftereffect.policies import Policy
+from aftereffect.reproduction import FIGURES
+from aftereffect.rewards import RewardLaw, Schedule
+from aftereffect.simulation import DEFAULT_CHECKPOINTS, Study, plan_study, save_picture, worker_pool
+from aftereffect.simulation import STUDY_SUFFIXES as TABLES
+
+
+def simulate(
+    *,
+    policy: Annotated[list[str], Parameter(negative=(), metavar="SPEC")],
+    horizon: Number,
+    means: Numbers | None = None,
+    reward_law: SpecText | None = None,
+    rewards: Annotated[str | None, Parameter(metavar="FILE")] = None,
+    delay: SpecText | None = None,
+    replications: Number = 100,
+    seed: Number | None = None,
+    engine: EngineName = "roundwise",
+    checkpoints: Number = DEFAULT_CHECKPOINTS,
+    jobs: Jobs | None = None,
+    dask: DaskAddress | None = None,
+    format: Format = "table",
+    out: OutputFile | None = None,
+    plot: OutputFile | None = None,
+) -> None:
+    """Simulate policies on a bandit and print their regret.
+
+    With --means, rewards are drawn at random. With --rewards, they are read from a file. Give one
+    of the two. "aftereffect list" shows all policies, delays and reward laws.
+
+    Parameters
+    ----------
+    policy
+        A policy such as "ars-ucb(alpha=4, growth=power(2))". Repeat the option to compare several.
+    horizon
+        The number of slots in each replication, such as 1e5.
+    means
+        The expected reward of each arm, from 0 to 1, separated by commas: .9,.8,.7
+    reward_law
+        How the reward of a pull is distributed around its mean, such as "beta(2)". The default is
+        bernoulli.
+    rewards
+        A .csv, .npy or .parquet file with one row per slot. It has one column per arm, with rewards
+        from 0 to 1. Or it has a single column with the number of the only arm that pays 1 in the
+        slot; the first arm is 0. You can also give a schedule such as "drawn-arm([.5,.3,.2])".
+    delay
+        When the reward of a pull arrives, such as "interval(30,39)" for equal shares at the lags 30
+        to 39. By default it arrives in the slot of the pull.
+    replications
+        How many independent runs of each policy to simulate.
+    seed
+        A whole number. The same seed gives the same results. Without this option, a seed is drawn
+        and printed.
+    engine
+        How to simulate: "roundwise" is fast, "slotwise" simulates every slot. The results of both
+        have the same distribution.
+    checkpoints
+        The number of slots at which to record the regret. They are spaced evenly on a log scale.
+    format
+        How to print the results. The csv format has the mean, its standard error and the 95th
+        percentile at every checkpoint.
+    out
+        Save all replications to a .parquet file (needs the extra "data") or to a .csv file. In
+        Python, Study.load reads the .parquet file.
+    plot
+        Save a picture of the regret curves to a .png, .svg or .pdf file (needs the extra "plot").
+    """
+    bandit = bandit_from_options(
+        means=means, reward_law=reward_law, rewards=rewards, delay=delay, option="--{}"
+    )
+    players = [parse(text, Policy) for text in policy]
+    if out is not None:
+        check_writable(out, TABLES)
+        if out.suffix.lower() == ".parquet":
+            require_extra("data")
+    if plot is not None:
+        require_extra("plot")
+        check_writable(plot, PICTURE_SUFFIXES)
+    plan = plan_study(
+        players, bandit, horizon, replications, seed=seed, engine=engine, checkpoints=checkpoints
+    )
+    with (
+        connect_workers(dask, jobs) as options,
+        worker_pool(**options) as pool,
+        progress_bar(len(players) * plan.replications) as progress,
+    ):
+        study = plan.play(pool, partial(progress, "simulating"))
+    try:  # files first: whoever reads the printed output may stop early
+        if out is not None:
+            study.save(out)
+        if plot is not None:
+            save_picture(study, plot)
+    finally:  # on a full disk, this is all that is left of the results
+        STUDY.show(study, format)
+
+
+def _to_rows(study: Study) -> tuple[Sequence[str], list[list[object]]]:
+    rows: list[list[object]] = []
+    for runs in study:
+        sems = [None] * len(study.checkpoints) if runs.sem is None else runs.sem.tolist()
+        curve = zip(study.checkpoints, runs.mean.tolist(), sems, runs.p95.tolist(), strict=True)
+        rows += [[runs.label, *point] for point in curve]
+    return ("policy", "slot", "regret_mean", "regret_sem", "regret_p95"), rows
+
+
+STUDY = Printer(Study.__str__, Study.summaries, _to_rows)
+
+
+Kind = Literal["policies", "delays", "growths", "reward-laws", "schedules", "bandits", "figures"]
+Rows = list[tuple[str, str]]
+
+
+def _specs(kind: type[Spec]) -> Callable[[], Rows]:
+    return lambda: [(usage(cls), summary(cls)) for cls in list_registered(kind)]
+
+
+def _figures() -> Rows:
+    return [(key, figure.caption) for key, figure in FIGURES.items()]
+
+
+LISTS: dict[Kind, Callable[[], Rows]] = {
+    "policies": _specs(Policy),
+    "delays": _specs(Delay),
+    "growths": _specs(Growth),
+    "reward-laws": _specs(RewardLaw),
+    "schedules": _specs(Schedule),
+    "bandits": _specs(Bandit),
+    "figures": _figures,
+}
+
+
+def list_names(kind: Kind | None = None, /) -> None:
+    """List all policies, delays, reward laws and more, in the form that other commands accept.
+
+    Parameters
+    ----------
+    kind
+        List only names of this kind.
+    """
+    kinds: tuple[Kind, ...] = get_args(Kind) if kind is None else (kind,)
+    for number, each in enumerate(kinds):
+        if kind is None:
+            print(f"{'' if number == 0 else chr(10)}{each}:")
+        print(text_table(LISTS[each](), left=2))

@@ -1,0 +1,211 @@
+"""An experiment on a service, with the methods of a local one."""
+
+import math
+import os
+import uuid
+from collections.abc import Iterable, Mapping
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from aftereffect._core import check_int, check_writable
+from aftereffect.client._decode import (
+    decode_lag,
+    decode_record,
+    decode_status,
+    decode_verification,
+)
+from aftereffect.client._transport import Transport
+from aftereffect.errors import ParameterError
+from aftereffect.live import (
+    HISTORY_SUFFIXES,
+    Decision,
+    SlotRecord,
+    Status,
+    TotalInput,
+    TotalRecord,
+    Verification,
+    check_key,
+    read_totals,
+)
+
+if TYPE_CHECKING:
+    from aftereffect.lag import LagEstimate
+
+#: Slots of a history in one answer.
+_PAGE = 10_000
+#: The level of the bands in the service's lag estimates, which it caches.
+_SERVICE_LEVEL = 0.9
+
+
+class RemoteExperiment:
+    """One experiment on a service, from `Client.experiment` or `Client.create`.
+
+    Its methods are those of `Experiment`, with the same answers and errors; see there. Both fit
+    `aftereffect.live.ExperimentLike`.
+
+    Examples
+    --------
+    >>> from aftereffect.client import Client
+    >>> from aftereffect.live import ExperimentLike
+    >>> isinstance(Client("http://127.0.0.1:8750").experiment("banner"), ExperimentLike)
+    True
+    """
+
+    def __init__(self, transport: Transport, name: str, *, is_new: bool = False) -> None:
+        self._transport, self._name = transport, name
+        self._path = path_of(name)
+        #: Whether `Client.create` has created it just now.
+        self.is_new = is_new
+
+    def __repr__(self) -> str:
+        return f"<RemoteExperiment {self._name!r} at {self._transport.url}>"
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._name
+
+    def ask(self, slot: int | None = None, *, key: str | None = None) -> Decision:
+        """Decide the next slot, or repeat the decision for a slot.
+
+        Without a slot and without a key, the client makes up a key for this call: a repeated
+        request then decides nothing twice.
+        """
+        if slot is not None and key is not None:
+            raise ParameterError("ask with a slot or with a key, not with both")
+        if slot is not None:
+            _, answer = self._transport.send("PUT", f"{self._slot_path(slot)}/decision")
+        else:
+            asked = uuid.uuid4().hex if key is None else check_key(key)
+            if asked != asked.strip():  # HTTP would remove the spaces, and find another key
+                raise ParameterError(
+                    f"over HTTP a key must not begin or end with a space, got {asked!r}"
+                )
+            headers = {"Idempotency-Key": asked}
+            _, answer = self._transport.send("POST", f"{self._path}/slots", headers=headers)
+        return decode_record(Decision, answer)
+
+    def tell(
+        self,
+        slot: int,
+        total: float,
+        *,
+        arm: str | None = None,
+        revise: bool = False,
+        confirm: bool = False,
+    ) -> TotalRecord:
+        """Record the total of a slot."""
+        if total is None:
+            raise ParameterError(
+                f"tell needs a number for slot {slot}, got None: "
+                f"if the total is lost, call mark_missing({slot})"
+            )
+        return self._tell(
+            slot, {"total": _to_json(total), "arm": arm, "revise": revise, "confirm": confirm}
+        )
+
+    def mark_missing(self, slot: int, *, revise: bool = False) -> TotalRecord:
+        """Record that the total of a slot is lost."""
+        return self._tell(slot, {"missing": True, "revise": revise})
+
+    def tell_many(
+        self,
+        totals: Mapping[int, float | None]
+        | Iterable[tuple[int, float | None] | tuple[int, float | None, str | None]],
+        *,
+        revise: bool = False,
+        confirm: bool = False,
+    ) -> list[TotalRecord]:
+        """Record many totals at once, all or none; a service takes 10,000 at a time."""
+        rows = [_row_to_json(row) for row in read_totals(totals)]
+        given = {"totals": rows, "revise": revise, "confirm": confirm}
+        _, answer = self._transport.send("POST", f"{self._path}/totals", given)
+        return [decode_record(TotalRecord, each) for each in answer["totals"]]
+
+    def skip(self, first: int, last: int | None = None) -> Status:
+        """Record that nothing was decided for some slots, from the next one on."""
+        given = {"first": first, "last": first if last is None else last}
+        return decode_status(self._transport.send("POST", f"{self._path}/skip", given)[1])
+
+    def status(self) -> Status:
+        """The status of the experiment, arm by arm, and its next decision."""
+        return decode_status(self._transport.send("GET", self._path)[1])
+
+    def history(self, after: int = -1, limit: int | None = None) -> list[SlotRecord]:
+        """The slots after one, at most so many; read in several requests if there are many."""
+        first = check_int("after", after, at_least=-1)
+        wanted = math.inf if limit is None else check_int("limit", limit)
+        records: list[SlotRecord] = []
+        while len(records) < wanted:
+            page = int(min(_PAGE, wanted - len(records)))
+            _, answer = self._transport.send(
+                "GET", f"{self._path}/slots?after={first}&limit={page}"
+            )
+            records += [decode_record(SlotRecord, each) for each in answer["slots"]]
+            first = answer["last"]
+            if len(answer["slots"]) < page:
+                break
+        return records
+
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Write the history into a .csv or a .parquet file."""
+        target = check_writable(path, HISTORY_SUFFIXES)
+        self._transport.save(f"{self._path}/export?format={target.suffix.lower()[1:]}", target)
+
+    def verify(self) -> Verification:
+        """Check every event and derive every decision again."""
+        return decode_verification(self._transport.send("GET", f"{self._path}/verify")[1])
+
+    def lag(self, *, level: float = _SERVICE_LEVEL) -> "LagEstimate":
+        """Estimate the lag from the totals.
+
+        The service caches its estimate, with bands of level 0.9, and renews it when the number of
+        totals has grown by a twentieth. For another level the client reads the history and
+        computes the estimate itself.
+        """
+        if level != _SERVICE_LEVEL:
+            from aftereffect.lag import estimate_lag
+
+            return estimate_lag(self.history(), level=level)
+        return decode_lag(self._transport.send("GET", f"{self._path}/lag")[1])
+
+    def end(self) -> Status:
+        """End the experiment for good."""
+        return decode_status(self._transport.send("POST", f"{self._path}/end")[1])
+
+    def close(self) -> None:
+        """Do nothing: the connections belong to the client. The experiment goes on."""
+
+    def __enter__(self) -> "RemoteExperiment":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _tell(self, slot: int, given: Mapping[str, Any]) -> TotalRecord:
+        _, answer = self._transport.send("PUT", f"{self._slot_path(slot)}/total", given)
+        return decode_record(TotalRecord, answer)
+
+    def _slot_path(self, slot: int) -> str:
+        return f"{self._path}/slots/{quote(str(slot), safe='')}"
+
+
+def path_of(name: str) -> str:
+    """The path of an experiment."""
+    return f"/v1/experiments/{quote(str(name), safe='')}"
+
+
+def _row_to_json(row: TotalInput) -> dict[str, Any]:
+    """A row of `tell_many` as the service takes it; the service checks it."""
+    slot = {"slot": _to_json(row.slot)}
+    if row.total is None:
+        return slot | {"missing": True}
+    return slot | {"total": _to_json(row.total), "arm": row.arm}
+
+
+def _to_json(number: object) -> object:
+    """A number of any type, also of numpy's, in a type that JSON has."""
+    if isinstance(number, bool) or not isinstance(number, Real):
+        return number
+    return int(number) if isinstance(number, Integral) else float(number)

@@ -1,0 +1,77 @@
+"""Delays: when the rewards of pulls arrive.
+
+Each delay is one file: its law, and how the slotwise and the roundwise engine simulate it. See
+`aftereffect.delays.base` for how to add one.
+"""
+
+from aftereffect.delays._engines import (
+    ARM,
+    ARRIVALS,
+    LAST,
+    REWARD,
+    SLOTWISE_ROWS,
+    TOTAL,
+    TRACE_ROWS,
+    CollectRow,
+    Deposit,
+    Recipe,
+    RoundwiseEngine,
+    Size,
+    SlotwiseEngine,
+    Step,
+    play_slots,
+    record_slots,
+    take_arrivals,
+)
+from aftereffect.delays.base import (
+    ArmwiseDelay,
+    ClosedForm,
+    Delay,
+    DelayFacts,
+    FiniteLagLaw,
+    LagLaw,
+)
+from aftereffect.delays.fixed_shares import Immediate, Interval, LinearDecay, LinearRise, Shape
+from aftereffect.delays.geometric import Geometric
+from aftereffect.delays.hold_back import HoldBack
+from aftereffect.delays.per_arm import PerArm
+from aftereffect.delays.power_law import PowerLaw
+from aftereffect.delays.random_lag import RandomDelay, RandomLag, UniformDelay
+
+__all__ = [
+    "ARM",
+    "ARRIVALS",
+    "LAST",
+    "REWARD",
+    "SLOTWISE_ROWS",
+    "TOTAL",
+    "TRACE_ROWS",
+    "ArmwiseDelay",
+    "ClosedForm",
+    "CollectRow",
+    "Delay",
+    "DelayFacts",
+    "Deposit",
+    "FiniteLagLaw",
+    "Geometric",
+    "HoldBack",
+    "Immediate",
+    "Interval",
+    "LagLaw",
+    "LinearDecay",
+    "LinearRise",
+    "PerArm",
+    "PowerLaw",
+    "RandomDelay",
+    "RandomLag",
+    "Recipe",
+    "RoundwiseEngine",
+    "Shape",
+    "Size",
+    "SlotwiseEngine",
+    "Step",
+    "UniformDelay",
+    "play_slots",
+    "record_slots",
+    "take_arrivals",
+]

@@ -1,0 +1,293 @@
+"""The two engines: how delayed rewards become totals, slot by slot and round by round.
+
+The *slotwise* engine is literal: it plays every slot, draws every reward and adds it to the slots
+where it arrives. It is slow and obvious, and the roundwise engine is tested against it.
+
+The *roundwise* engine has the same law and draws only what a round's total needs. A round plays one
+arm in the slots t .. end and observes the window start .. end. For every delay and reward law ::
+
+    total(window) = generated(window) + pending(start - 1) - pending(end)
+
+where pending(x) is what the pulls up to slot x bring after it. Only pulls within one reach of the
+window's two edges can be pending at either, so only those are drawn one by one:
+
+- A, the pulls of this round in [start - reach, start - 1];
+- B, the pulls of the window in [end - reach + 1, end].
+
+The pulls between bring all their reward within the window, whatever the delay: one draw of a sum.
+Pulls before A are never drawn. Rounds that are long against the reach thus cost O(reach), not
+O(slots). All recipes but the power law's add positive terms only, so that nothing cancels and a
+window in which nothing arrives is exactly 0, as in the slotwise engine.
+
+Arms may have different delays. Each distinct one has a row in ``tables`` (what its kernel reads),
+and ``rows`` holds the row of each arm. Rows are as wide as the widest; every kernel finds in its
+row how much of it counts.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import cache
+from itertools import groupby
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+
+from aftereffect._core import (
+    ArmKey,
+    Collect,
+    Matrix,
+    Memory,
+    RewardSource,
+    Slots,
+    Source,
+    Vector,
+    World,
+)
+
+K = TypeVar("K", bound=Callable[..., Any])
+L = TypeVar("L", bound=Hashable)
+
+#: ``kernel(memory, tables, row, source, key, t, slots, window, rng)``: what one delay contributes
+#: to a window's total; its pulls are those of an arm, or of none. It takes whole matrices and its
+#: row in them, as making views costs more than a round.
+CollectRow: TypeAlias = Callable[
+    [Memory, Matrix, int, Source, ArmKey, int, int, int, np.random.Generator], float
+]
+#: ``deposit(memory, tables, row, slot, reward, rng)``: add one reward to the slots where it
+#: arrives.
+Deposit: TypeAlias = Callable[[Memory, Matrix, int, int, float, np.random.Generator], None]
+#: ``step(memory, world, slot, arm, begins, rng)``: pull once and return the slot's total; `begins`
+#: says whether a round does.
+Step: TypeAlias = Callable[[Memory, World, int, int, bool, np.random.Generator], float]
+
+#: The memory of the slotwise engine: what is still to arrive, a ring over future slots; and in the
+#: first cell of the next row the reward of the last pull.
+SLOTWISE_ROWS = ARRIVALS, LAST = range(2)
+#: The last rows of a tracer's memory, with one column per slot.
+TRACE_ROWS = ARM, TOTAL, REWARD = range(-3, 0)
+
+
+class Recipe(NamedTuple, Generic[K]):
+    """How an engine simulates one delay: a kernel, its table, how many numbers it remembers."""
+
+    kernel: K
+    table: Vector
+    memory: int
+
+
+class Size(NamedTuple):
+    """How many numbers a recipe takes, known before any table is made."""
+
+    table: int
+    memory: int
+
+
+class RoundwiseEngine(NamedTuple):
+    """A round in one call; the world holds `rows` and `tables`."""
+
+    collect: Collect
+    rows: Slots
+    tables: Matrix
+    memory: tuple[int, int]
+
+
+class SlotwiseEngine(NamedTuple):
+    """A slot in one call; the world holds `rows` and `tables`."""
+
+    step: Step
+    rows: Slots
+    tables: Matrix
+    memory: tuple[int, int]
+
+
+class _Group(NamedTuple, Generic[K]):
+    """The rows, from `first` on and before `end`, that one kernel serves."""
+
+    kernel: K
+    first: int
+    end: int
+
+
+class _Layout(NamedTuple, Generic[K]):
+    rows: Slots
+    tables: Matrix
+    groups: tuple[_Group[K], ...]
+    memory: int
+
+
+def build_roundwise(
+    laws: Sequence[L], recipe_of: Callable[[L], Recipe[CollectRow]], rewards: RewardSource
+) -> RoundwiseEngine:
+    """The engine for arms with these laws of lags."""
+    rows, tables, groups, memory = _lay_out(laws, recipe_of)
+    return RoundwiseEngine(_collect_groups(groups, rewards), rows, tables, (len(tables), memory))
+
+
+def build_slotwise(
+    laws: Sequence[L], recipe_of: Callable[[L], Recipe[Deposit]], rewards: RewardSource
+) -> SlotwiseEngine:
+    """The engine for arms with these laws of lags."""
+    rows, tables, groups, memory = _lay_out(laws, recipe_of)
+    step = _pull_and_deposit(rewards, _deposit_by_row(groups))
+    return SlotwiseEngine(step, rows, tables, (len(SLOTWISE_ROWS), memory))
+
+
+def count_bytes(sizes: Sequence[Size], engine: str) -> int:
+    """How much memory recipes of these sizes take, one for each row."""
+    rows = len(SLOTWISE_ROWS) if engine == "slotwise" else len(sizes)
+    tables = len(sizes) * max(size.table for size in sizes)
+    return 8 * (tables + rows * max(size.memory for size in sizes))
+
+
+def _lay_out(laws: Sequence[L], recipe_of: Callable[[L], Recipe[K]]) -> _Layout[K]:
+    """Equal laws share a row, and rows with the same kernel stand together."""
+    recipes = {law: recipe_of(law) for law in dict.fromkeys(laws)}
+    kernels = list(dict.fromkeys(recipe.kernel for recipe in recipes.values()))
+    ordered = sorted(recipes, key=lambda law: kernels.index(recipes[law].kernel))
+    row_of = {law: row for row, law in enumerate(ordered)}
+    tables = np.zeros((len(ordered), max(len(recipe.table) for recipe in recipes.values())))
+    for law, row in row_of.items():
+        tables[row, : len(recipes[law].table)] = recipes[law].table
+    groups = []
+    for kernel, same in groupby(ordered, key=lambda law: recipes[law].kernel):
+        rows = [row_of[law] for law in same]
+        groups.append(_Group(kernel, rows[0], rows[-1] + 1))
+    rows_of_arms = np.array([row_of[law] for law in laws], dtype=np.int64)
+    memory = max(recipe.memory for recipe in recipes.values())
+    return _Layout(rows_of_arms, tables, tuple(groups), memory)
+
+
+@cache
+def _collect_groups(groups: tuple[_Group[CollectRow], ...], rewards: RewardSource) -> Collect:
+    """The total over all rows: one is pulled, the others bring what is pending."""
+    (kernel, first, end), *rest = groups
+    key_of, no_arm = rewards.key_of, rewards.no_arm
+
+    def collect(
+        memory: Memory,
+        world: World,
+        t: int,
+        arm: int,
+        slots: int,
+        window: int,
+        rng: np.random.Generator,
+    ) -> float:
+        total = 0.0
+        for row in range(first, end):
+            key = key_of(world, arm) if world.rows[arm] == row else no_arm
+            total += kernel(memory, world.tables, row, world.source, key, t, slots, window, rng)
+        return total
+
+    if not rest:
+        return collect
+    others = _collect_groups(tuple(rest), rewards)
+
+    def collect_all(
+        memory: Memory,
+        world: World,
+        t: int,
+        arm: int,
+        slots: int,
+        window: int,
+        rng: np.random.Generator,
+    ) -> float:
+        total = collect(memory, world, t, arm, slots, window, rng)
+        return total + others(memory, world, t, arm, slots, window, rng)
+
+    return collect_all
+
+
+@cache
+def _deposit_by_row(groups: tuple[_Group[Deposit], ...]) -> Deposit:
+    """Deposit by the kernel that a row belongs to."""
+    (kernel, _, end), *rest = groups
+    if not rest:
+        return kernel
+    others = _deposit_by_row(tuple(rest))
+
+    def deposit(
+        memory: Memory,
+        tables: Matrix,
+        row: int,
+        slot: int,
+        reward: float,
+        rng: np.random.Generator,
+    ) -> None:
+        if row < end:
+            kernel(memory, tables, row, slot, reward, rng)
+        else:
+            others(memory, tables, row, slot, reward, rng)
+
+    return deposit
+
+
+@cache
+def _pull_and_deposit(rewards: RewardSource, deposit: Deposit) -> Step:
+    """One slot, where delays do not depend on the play."""
+    one, key_of = rewards.one, rewards.key_of
+
+    def step(
+        memory: Memory,
+        world: World,
+        slot: int,
+        arm: int,
+        begins: bool,
+        rng: np.random.Generator,
+    ) -> float:
+        reward = one(world.source, key_of(world, arm), slot, rng)
+        deposit(memory, world.tables, world.rows[arm], slot, reward, rng)
+        memory[LAST, 0] = reward
+        return take_arrivals(memory, slot)
+
+    return step
+
+
+def take_arrivals(memory: Memory, slot: int) -> float:
+    """Take what arrives in a slot out of the ring."""
+    here = slot % memory.shape[1]
+    total: float = memory[ARRIVALS, here]
+    memory[ARRIVALS, here] = 0.0
+    return total
+
+
+@cache
+def play_slots(step: Step) -> Collect:
+    """Play a round slot by slot."""
+
+    def collect(
+        memory: Memory,
+        world: World,
+        t: int,
+        arm: int,
+        slots: int,
+        window: int,
+        rng: np.random.Generator,
+    ) -> float:
+        total = 0.0
+        for slot in range(t, t + slots):
+            arrived = step(memory, world, slot, arm, slot == t, rng)
+            if slot >= t + slots - window:
+                total += arrived
+        return total
+
+    return collect
+
+
+@cache
+def record_slots(step: Step) -> Step:
+    """The same step, with a record of each slot in the last rows of the memory."""
+
+    def recorded(
+        memory: Memory,
+        world: World,
+        slot: int,
+        arm: int,
+        begins: bool,
+        rng: np.random.Generator,
+    ) -> float:
+        total = step(memory, world, slot, arm, begins, rng)
+        memory[ARM, slot] = arm
+        memory[TOTAL, slot] = total
+        memory[REWARD, slot] = memory[LAST, 0]
+        return total
+
+    return recorded

@@ -1,0 +1,288 @@
+"""What a delay is: when the rewards of pulls arrive, and how both engines simulate it.
+
+To add a delay, derive a frozen dataclass from the class that fits, and register it:
+
+- `FiniteLagLaw`, if every reward is cut into the same finitely many shares: give `shares`.
+- `RandomLag`, if a reward arrives whole at a random lag: give `shares`, `lag_kernel`, `lag_table`.
+- `LagLaw`, for any other law of lags: give its numbers. Both engines cut every reward into the
+  expected shares; override the two recipes where that is wrong or slow.
+- `Delay`, if lags depend on the play.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import ClassVar, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from aftereffect._core import MAX_LAG, RewardSource, Spec, Vector, short_repr
+from aftereffect.delays._engines import (
+    CollectRow,
+    Deposit,
+    Recipe,
+    RoundwiseEngine,
+    Size,
+    SlotwiseEngine,
+    build_roundwise,
+    build_slotwise,
+    count_bytes,
+)
+from aftereffect.delays._shares import collect_shares, deposit_shares, share_table
+from aftereffect.errors import ParameterError
+
+Lags: TypeAlias = NDArray[np.int64]
+
+
+class DelayFacts(NamedTuple):
+    """The truth about a delay, for policies that must know it; infinite where it has no end."""
+
+    mean_lag: float
+    lag_variance: float
+    reach: float
+
+
+class Delay(Spec, ABC):
+    """When the rewards of a bandit's arms arrive."""
+
+    kind = "delay"
+    #: Whether lags depend on the arms played before, as those of an adversary may.
+    depends_on_play: ClassVar[bool] = False
+
+    @abstractmethod
+    def check_arms(self, arms: int) -> None:
+        """Raise a `ParameterError` if the delay cannot be that of so many arms."""
+
+    @abstractmethod
+    def facts(self, arms: int) -> DelayFacts:
+        """The largest mean lag, lag variance and reach of all arms."""
+
+    @abstractmethod
+    def roundwise(self, arms: int, rewards: RewardSource, horizon: int) -> RoundwiseEngine:
+        """How to simulate a round at once."""
+
+    @abstractmethod
+    def slotwise(self, arms: int, rewards: RewardSource, horizon: int) -> SlotwiseEngine:
+        """How to simulate a round slot by slot."""
+
+    @abstractmethod
+    def count_bytes(self, engine: str, arms: int, horizon: int) -> int:
+        """How much memory the tables and one replication take: as much, or a little more."""
+
+
+class ArmwiseDelay(Delay):
+    """A delay that is a law of lags for each arm."""
+
+    @abstractmethod
+    def by_arm(self, arms: int) -> tuple["LagLaw", ...]:
+        """The law of each arm; raises a `ParameterError` if there cannot be so many."""
+
+    def check_arms(self, arms: int) -> None:
+        self.by_arm(arms)
+
+    def facts(self, arms: int) -> DelayFacts:
+        laws = {id(law): law for law in self.by_arm(arms)}.values()  # thousands may share one
+        return DelayFacts(
+            max(law.mean_lag for law in laws),
+            max(law.lag_variance for law in laws),
+            max(law.stated_reach for law in laws),
+        )
+
+    def roundwise(self, arms: int, rewards: RewardSource, horizon: int) -> RoundwiseEngine:
+        laws = self.by_arm(arms)
+        return build_roundwise(laws, lambda law: law.roundwise_recipe(rewards, horizon), rewards)
+
+    def slotwise(self, arms: int, rewards: RewardSource, horizon: int) -> SlotwiseEngine:
+        return build_slotwise(self.by_arm(arms), lambda law: law.slotwise_recipe(horizon), rewards)
+
+    def count_bytes(self, engine: str, arms: int, horizon: int) -> int:
+        laws = dict.fromkeys(self.by_arm(arms))
+        if engine == "slotwise":
+            return count_bytes([law.slotwise_size(horizon) for law in laws], engine)
+        return count_bytes([law.roundwise_size(horizon) for law in laws], engine)
+
+
+class LagLaw(ArmwiseDelay):
+    """How the reward of one pull arrives: which share of it, in expectation, at which lag.
+
+    Lag 0 is the slot of the pull itself; the lags of the paper start at 1. Shares sum to one.
+    """
+
+    def by_arm(self, arms: int) -> tuple["LagLaw", ...]:
+        return (self,) * arms
+
+    @property
+    @abstractmethod
+    def reach(self) -> float:
+        """The largest lag with a positive share; infinite if there is none."""
+
+    @property
+    @abstractmethod
+    def mean_lag(self) -> float:
+        """The lag at which a unit of reward arrives, on average."""
+
+    @property
+    @abstractmethod
+    def lag_variance(self) -> float:
+        """The variance of that lag."""
+
+    @abstractmethod
+    def share(self, lags: ArrayLike) -> Vector:
+        """The expected share of a reward that arrives at each lag."""
+
+    @abstractmethod
+    def tail(self, lags: ArrayLike) -> Vector:
+        """The expected share that arrives later than each lag; ``tail(-1)`` is 1."""
+
+    @property
+    def stated_reach(self) -> float:
+        """The number that the paper gives to policies that must know the largest lag."""
+        return self.reach
+
+    @property
+    def effective_reach(self) -> float:
+        """The lag after which float64 cannot tell the tail from 0."""
+        return self.reach
+
+    def reach_within(self, horizon: int) -> int:
+        """The largest lag that an engine keeps in a run of so many slots, one by one."""
+        last = horizon if math.isinf(self.reach) else self.reach
+        reach = int(min(last, self.effective_reach))
+        if reach > MAX_LAG:
+            raise ParameterError(
+                f"{self} reaches over {reach:,} slots, too many to keep one by one: "
+                "use the roundwise engine"
+            )
+        return reach
+
+    def share_variance(
+        self, share: Vector, mean: float | Vector, variance: float | Vector
+    ) -> Vector:
+        """The variance of what arrives where so large a share is expected.
+
+        `mean` and `variance` are those of the whole reward.
+        """
+        return share**2 * variance
+
+    def roundwise_recipe(self, rewards: RewardSource, horizon: int) -> Recipe[CollectRow]:
+        """How the roundwise engine simulates this law."""
+        reach = self.reach_within(horizon)
+        lags = np.arange(reach + 1)
+        table = share_table(self.share(lags), self.tail(lags))
+        return Recipe(collect_shares(rewards), table, self.roundwise_size(horizon).memory)
+
+    def roundwise_size(self, horizon: int) -> Size:
+        """How many numbers that takes."""
+        reach = self.reach_within(horizon)
+        return Size(2 * reach + 3, 2 * max(reach, 1))
+
+    def slotwise_recipe(self, horizon: int) -> Recipe[Deposit]:
+        """How the slotwise engine simulates this law."""
+        reach = self.reach_within(horizon)
+        table = np.append(reach, self.share(np.arange(reach + 1)))
+        return Recipe(deposit_shares, table, reach + 1)
+
+    def slotwise_size(self, horizon: int) -> Size:
+        """How many numbers that takes."""
+        reach = self.reach_within(horizon)
+        return Size(reach + 2, reach + 1)
+
+
+class FiniteLagLaw(LagLaw):
+    """A law with finitely many lags; all its numbers follow from its shares."""
+
+    @property
+    @abstractmethod
+    def shares(self) -> Vector:
+        """The shares at the lags 0, 1, ..., reach."""
+
+    def by_arm(self, arms: int) -> tuple[LagLaw, ...]:
+        self._check_shares()
+        return super().by_arm(arms)
+
+    def _check_shares(self) -> None:
+        """Raise an error if the shares of someone's own delay are impossible."""
+        shares = np.asarray(self.shares, dtype=float)
+        if (
+            shares.ndim != 1
+            or not (shares >= 0).all()
+            or abs(math.fsum(shares) - 1) > 1e-9
+            or shares[-1] == 0
+        ):
+            raise ParameterError(
+                f"the shares of {self} must be an array of numbers from 0 on that sum to 1, "
+                "the last above 0"
+            )
+
+    @cached_property
+    def tails(self) -> Vector:
+        """The tail at the lags 0, 1, ..., reach: 1 before the first share, 0 at the reach."""
+        sums = np.cumsum(self.shares[::-1])[::-1]
+        nothing_yet = np.cumsum(self.shares) - self.shares == 0
+        return np.append(np.where(nothing_yet, 1.0, sums)[1:], 0.0)
+
+    @cached_property
+    def reach(self) -> int:
+        return len(self.shares) - 1
+
+    @cached_property
+    def mean_lag(self) -> float:
+        return math.fsum(lag * share for lag, share in enumerate(self.shares))
+
+    @cached_property
+    def lag_variance(self) -> float:
+        return math.fsum(
+            (lag - self.mean_lag) ** 2 * share for lag, share in enumerate(self.shares)
+        )
+
+    def share(self, lags: ArrayLike) -> Vector:
+        return _look_up(self.shares, lags, before=0.0)
+
+    def tail(self, lags: ArrayLike) -> Vector:
+        return _look_up(self.tails, lags, before=1.0)
+
+
+class ClosedForm(FiniteLagLaw):
+    """A law whose numbers are formulas; its table of shares is made when an engine needs it."""
+
+    @property
+    @abstractmethod
+    def reach(self) -> int:
+        """The largest lag with a positive share."""
+
+    @property
+    @abstractmethod
+    def mean_lag(self) -> float:
+        """The lag at which a unit of reward arrives, on average."""
+
+    @property
+    @abstractmethod
+    def lag_variance(self) -> float:
+        """The variance of that lag."""
+
+    def _check_shares(self) -> None:
+        """Nothing to check: its parameters were."""
+
+
+def normalise(weights: ArrayLike) -> Vector:
+    """Divide weights by their sum, and leave out the zeros at the end."""
+    given = np.asarray(weights, dtype=float)
+    given = given[: np.flatnonzero(given)[-1] + 1]
+    return given / math.fsum(given)
+
+
+def as_lags(lags: ArrayLike) -> Lags:
+    """Lags as an array of whole numbers."""
+    given = np.asarray(lags)
+    whole = given.astype(np.int64)
+    if not np.array_equal(given, whole):
+        raise ParameterError(f"lags must be whole numbers, got {short_repr(lags)}")
+    return whole
+
+
+def _look_up(table: Vector, lags: ArrayLike, before: float) -> Vector:
+    at = as_lags(lags)
+    inside = table[np.clip(at, 0, len(table) - 1)]
+    found: Vector = np.where(at < 0, before, np.where(at < len(table), inside, 0.0))
+    return found

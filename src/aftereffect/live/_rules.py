@@ -1,0 +1,226 @@
+"""The rules of asking and telling: what is recorded, what is answered again, what is refused."""
+
+from aftereffect._core import check_int, notation, short_repr, suggest
+from aftereffect.errors import ConflictError, CorruptionError, ParameterError, about
+from aftereffect.live._reading import find_keyed_event, read_slot_events
+from aftereffect.live._rounds import check_possible
+from aftereffect.live._state import ExperimentState
+from aftereffect.live.events import Event
+from aftereffect.live.records import Decision, TotalInput, TotalRecord
+from aftereffect.live.settings import MAX_LIVE_SLOTS, Settings
+from aftereffect.live.storage import Log, Record, View
+
+MAX_KEY_LENGTH = 200
+#: The number of slots that one call may skip: eleven years of hours.
+MAX_GAP = 100_000
+
+
+def find_decision(view: View, record: Record, settings: Settings, slot: int) -> Decision | None:
+    """The decision for a slot; None if it is not decided."""
+    for event in read_slot_events(view, record, slot, slot + 1):
+        if event.kind == "decision":
+            return _make_decision(settings, event)
+    return None
+
+
+def find_decision_by_key(
+    view: View, record: Record, settings: Settings, key: str
+) -> Decision | None:
+    """The decision made for this idempotency key; None if there is none."""
+    event = find_keyed_event(view, record, key)
+    return None if event is None else _make_decision(settings, event)
+
+
+def decide(log: Log, state: ExperimentState, slot: int | None, key: str | None) -> Decision:
+    """Decide the next slot and record it; if `slot` is given, it must be the next one."""
+    name, next_slot = state.settings.name, state.next_slot
+    if slot is not None and slot > next_slot:
+        gap = f"slots {next_slot} to {slot - 1}" if slot > next_slot + 1 else f"slot {next_slot}"
+        message = (
+            f"slot {slot} cannot be decided yet: the next slot is {next_slot}; "
+            f"skip {gap} if nothing was played there"
+        )
+        raise _beyond(message, state, slot)
+    if slot is not None and slot < next_slot:
+        raise ConflictError(f"slot {slot} was skipped, and skipped slots are not decided later")
+    if state.ended:
+        raise ConflictError(f"experiment {name!r} has ended: no more slots are decided")
+    if state.has_reached_horizon:
+        raise ConflictError(
+            f"experiment {name!r} has decided all {next_slot:,} slots of its horizon: end it"
+        )
+    choice = state.decide()
+    event = state.head.next(
+        "decision",
+        choice.slot,
+        round=choice.round,
+        arm=choice.arm,
+        until=choice.until,
+        window=choice.window,
+        key=key,
+    )
+    _append(log, state, event)
+    return _make_decision(state.settings, event)
+
+
+def tell(
+    log: Log,
+    state: ExperimentState,
+    record: Record,
+    given: TotalInput,
+    *,
+    revise: bool,
+    confirm: bool,
+) -> TotalRecord:
+    """Record the total of a slot, or that it is missing."""
+    settings = state.settings
+    with about("slot"):
+        slot = check_int("slot", given.slot)
+    if slot >= state.next_slot:
+        message = f"slot {slot} is not decided yet: the next slot is {state.next_slot}, ask first"
+        raise _beyond(message, state, slot)
+    with about("total"):
+        total = None if given.total is None else check_possible(settings, slot, given.total)
+    known, advised = _find_total(log, state, record, slot)
+    with about("arm"):
+        arm = _find_played(settings, given.arm, slot, advised)
+    played = None if arm is None else settings.arms[arm]
+    if (
+        known
+        and known.total == total
+        and (total is None or arm is None or known.arm in (None, arm))
+    ):
+        return TotalRecord(slot, total, "unchanged", played)
+    _check_running(state)
+    if total is not None and arm is None:
+        raise ConflictError(f"slot {slot} was skipped: say which arm was played in it")
+    if known:
+        _check_revision(state, known, total, arm, revise=revise)
+    if total is not None and not confirm:
+        with about("total"):
+            state.statistics.check_likely(settings, slot, total)
+    revision = known.revision + 1 if known else 0
+    _append(log, state, state.head.next("total", slot, revision=revision, arm=arm, total=total))
+    return TotalRecord(slot, total, "revised" if known else "recorded", played)
+
+
+def skip(log: Log, state: ExperimentState, first: int, last: int) -> None:
+    """Record that nothing was decided for some slots; the same call again changes nothing."""
+    if (first, last) in state.skipped:
+        return
+    if not first <= last < first + MAX_GAP:
+        raise ParameterError(
+            f"the last slot to skip must be from {first} to {first + MAX_GAP - 1}, got {last}"
+        )
+    if first != state.next_slot:
+        message = f"the first slot to skip must be the next slot, {state.next_slot}, got {first}"
+        raise _beyond(message, state, first)
+    if last >= state.settings.planned_slots:
+        raise ParameterError(
+            f"the last slot to skip must be at most {state.settings.planned_slots - 1:,}, "
+            f"where the experiment ends, got {last:,}"
+        )
+    _check_running(state)
+    _append(log, state, state.head.next("skip", first, until=last))
+
+
+def end(log: Log, state: ExperimentState) -> None:
+    """End the experiment, unless it has ended."""
+    if not state.ended:
+        _append(log, state, state.head.next("end", state.next_slot))
+
+
+def check_key(key: object) -> str:
+    """Check an idempotency key that the caller chose."""
+    if (
+        not isinstance(key, str)
+        or not 1 <= len(key) <= MAX_KEY_LENGTH
+        or not key.isascii()
+        or not key.isprintable()
+    ):
+        raise ParameterError(
+            f"a key must be 1 to {MAX_KEY_LENGTH} printable ASCII characters, got {short_repr(key)}"
+        )
+    return key
+
+
+def _append(log: Log, state: ExperimentState, event: Event) -> None:
+    log.append(event)
+    state.fold(event)
+
+
+def _beyond(message: str, state: ExperimentState, slot: int) -> ConflictError:
+    return ConflictError(message, {"next": state.next_slot}, {"slot": min(slot, MAX_LIVE_SLOTS)})
+
+
+def _check_running(state: ExperimentState) -> None:
+    if state.ended:
+        raise ConflictError(
+            f"experiment {state.settings.name!r} has ended: nothing more is recorded"
+        )
+
+
+def _find_total(
+    log: Log, state: ExperimentState, record: Record, slot: int
+) -> tuple[Event | None, int | None]:
+    """The last total of a slot, and the arm that was advised, which is None if it was skipped.
+
+    The state knows which slots have no total, so the log is read only for the others.
+    """
+    if state.round is not None and slot in state.round.outstanding:
+        return None, state.round.arm
+    if slot in state.backlog and state.backlog.total(slot) is None:
+        return None, state.backlog.arms[slot]
+    events = read_slot_events(log, record, slot, slot + 1)
+    decision = next((event for event in events if event.kind == "decision"), None)
+    totals = [event for event in events if event.kind == "total"]
+    if (decision is None or not totals) and not state.is_skipped(slot):
+        raise CorruptionError(f"slot {slot} has a total, but the log does not have all its events")
+    return (totals[-1] if totals else None), (decision.arm if decision else None)
+
+
+def _find_played(settings: Settings, arm: object, slot: int, advised: int | None) -> int | None:
+    """The number of the arm that was played: the one that the caller names, or the advised one."""
+    if arm is None:
+        return advised
+    if arm not in settings.arms:
+        raise ParameterError(
+            f"slot {slot} was played with an unknown arm {short_repr(arm)}: "
+            f"{suggest(str(arm), settings.arms)}"
+        )
+    return settings.arms.index(str(arm))
+
+
+def _check_revision(
+    state: ExperimentState, known: Event, total: float | None, arm: int | None, *, revise: bool
+) -> None:
+    """Refuse another total than the recorded one, unless the caller revises it and still can.
+
+    The policy learned nothing from a missing total, so that can be replaced at any time.
+    """
+    can_change = known.total is None or state.is_waiting(known.slot)
+    if can_change and revise:
+        return
+    before, after = ("missing" if x is None else notation(x) for x in (known.total, total))
+    if known.arm != arm and None not in (known.arm, arm):
+        arms = state.settings.arms
+        before, after = f"{before} with {arms[known.arm or 0]}", f"{after} with {arms[arm or 0]}"
+    recorded = f"is {before}" if known.total is None else f"has the total {before}"
+    advice = (
+        "pass revise to replace it"
+        if can_change
+        else "a decision depends on it, so it cannot be revised"
+    )
+    raise ConflictError(
+        f"slot {known.slot} {recorded}, got {after}: {advice}",
+        {"total": known.total},
+        {"total": total},
+    )
+
+
+def _make_decision(settings: Settings, event: Event) -> Decision:
+    if event.round is None or event.arm is None or event.until is None:
+        raise ValueError(f"a decision has a round, an arm and an end, got {event}")
+    hold = event.slot > event.until
+    until = event.slot if hold else event.until
+    return Decision(event.slot, settings.arms[event.arm], event.round, until, hold)

@@ -1,0 +1,321 @@
+"""The state of an experiment: it folds the events of the log, and derives the next decision."""
+
+import copy
+import math
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from aftereffect._core import POLICY, Vector, seed_sequence
+from aftereffect.live._rounds import Backlog, Round, RoundPlan, TotalStatistics
+from aftereffect.live.events import Event, Link
+from aftereffect.live.settings import Settings
+from aftereffect.policies import State, map_arrays
+
+#: The number of latest totals whose lateness is remembered.
+_RECENT = 100
+
+
+class Draws:
+    """The random numbers of a policy: those of replication 0 of a simulation with the same seed.
+
+    A kernel calls only ``random()``, so the seed and the number of draws are the whole state. Each
+    number takes its 53 bits from the raw bit generator. NumPy guarantees that stream for ever, but
+    not the methods that are built on it.
+    """
+
+    def __init__(self, seed: int, count: int = 0) -> None:
+        self.count = count
+        self._bits = np.random.PCG64(seed_sequence(seed, 0, POLICY))
+        self._bits.advance(count)
+
+    def random(self) -> float:
+        """Draw a number from [0, 1)."""
+        self.count += 1
+        return (int(self._bits.random_raw()) >> 11) * 2.0**-53
+
+
+class Choice(NamedTuple):
+    """The fields of a decision as the log stores them: the arm as a number, and the window."""
+
+    slot: int
+    round: int
+    arm: int
+    until: int
+    window: int
+
+
+class Difference(NamedTuple):
+    """The first slot that the current code decides differently from the `version` that recorded it.
+
+    Examples
+    --------
+    >>> Difference(slot=17, version="0.1.0").slot
+    17
+    """
+
+    slot: int
+    version: str
+
+
+class SnapshotMark(NamedTuple):
+    """When the last snapshot was taken: the event number, and the number of closed rounds."""
+
+    seq: int
+    rounds: int
+
+
+@dataclass
+class ArmTotals:
+    """By arm: advised pulls, rounds that were learned, and number and sum of its totals."""
+
+    pulls: Vector
+    rounds: Vector
+    counts: Vector
+    sums: Vector
+
+    @classmethod
+    def zeros(cls, arms: int) -> "ArmTotals":
+        """The totals before the first slot."""
+        return cls(*(np.zeros(arms) for _ in range(4)))
+
+
+class ExperimentState:
+    """The state of an experiment at one position of its log.
+
+    A round closes when the next slot is decided, not when its last total arrives. So every total
+    that was recorded by then counts in the round, in whatever order they came. Later totals wait in
+    the backlog for the next round of their arm.
+
+    Examples
+    --------
+    >>> from aftereffect import Experiment
+    >>> exp = Experiment.create(
+    ...     "banner", arms=["A", "B"], policy="ars-ucb", reward_range=(0, 9), storage="memory://"
+    ... )
+    >>> state = ExperimentState(exp.settings, Link(0, exp.record.digest))
+    >>> state.decide()
+    Choice(slot=0, round=0, arm=0, until=0, window=1)
+    """
+
+    def __init__(self, settings: Settings, start: Link) -> None:
+        policy, arms = settings.policy, len(settings.arms)
+        self.settings = settings
+        #: The position in the log.
+        self.head = start
+        self.kernels = policy.kernels()
+        self.params = policy.params(arms, settings.planned_slots)
+        self.policy_state: State = policy.initial(arms)
+        self.draws = Draws(settings.seed)
+        self.arm_totals = ArmTotals.zeros(arms)
+        self.statistics = TotalStatistics()
+        self.next_slot = self.rounds = self.received = self.missing = self.learned = 0
+        #: The number of slots that were planned in closed rounds, and that these rounds lasted.
+        self.planned = self.lasted = 0
+        self.round: Round | None = None
+        self.backlog = Backlog()
+        #: The first and the last slot of each gap in which nothing was decided.
+        self.skipped: list[tuple[int, int]] = []
+        #: The plan to repeat, after a round in which every total was missing.
+        self.retry_plan: RoundPlan | None = None
+        self.recent_lateness: deque[int] = deque(maxlen=_RECENT)
+        self.last_total_at: str | None = None
+        self.ended = False
+        self.difference: Difference | None = None
+        self.last_snapshot = SnapshotMark(0, 0)
+
+    @property
+    def has_reached_horizon(self) -> bool:
+        """Whether all slots up to the horizon are decided."""
+        return self.next_slot >= self.settings.planned_slots
+
+    @property
+    def outstanding(self) -> int:
+        """The number of slots that were played and have no total yet."""
+        in_round = len(self.round.outstanding) if self.round else 0
+        return in_round + len(self.backlog.arms) - self.backlog.waiting
+
+    @property
+    def lateness(self) -> int | None:
+        """How many slots late totals are: 90 % of the latest ones were not later."""
+        if not self.recent_lateness:
+            return None
+        return sorted(self.recent_lateness)[math.ceil(0.9 * len(self.recent_lateness)) - 1]
+
+    def is_skipped(self, slot: int) -> bool:
+        """Whether a past slot was skipped."""
+        return any(first <= slot <= last for first, last in self.skipped)
+
+    def is_waiting(self, slot: int) -> bool:
+        """Whether the policy has not learned from a slot yet, so that its total can be replaced."""
+        return (self.round is not None and slot in self.round) or slot in self.backlog
+
+    def ahead(self) -> "ExperimentState":
+        """A copy as it will be when the next slot is decided; itself if nothing will change."""
+        if self.round is not None and not self.round.is_complete(self.next_slot):
+            return self
+        twin = copy.copy(self)
+        twin.policy_state = map_arrays(np.copy, self.policy_state)
+        twin.draws = Draws(self.settings.seed, self.draws.count)
+        twin.arm_totals = copy.deepcopy(self.arm_totals)
+        twin.backlog = self.backlog.copy()
+        if self.ended or self.has_reached_horizon:
+            twin._close_round()
+        else:
+            twin.decide()
+        return twin
+
+    def decide(self) -> Choice:
+        """Derive the next decision: close the round if it is complete, begin one if none is open.
+
+        The caller must then fold the event of this decision.
+        """
+        before = self._close_round()
+        if self.round is None:
+            plan = self.retry_plan
+            if plan is None:
+                # A kernel calls only random(), so Draws can stand in for a generator.
+                rng = cast(np.random.Generator, self.draws)
+                wanted = self.kernels.decide(self.policy_state, self.params, self.next_slot, rng)
+                plan = RoundPlan(*map(int, wanted))
+            self.retry_plan = None
+            self.round = self._begin(plan, before if before and before.arm == plan.arm else None)
+        current = self.round
+        window = current.plan.window
+        return Choice(self.next_slot, current.number, current.arm, current.until, window)
+
+    def _begin(self, plan: RoundPlan, before: Round | None) -> Round:
+        """Begin a round. If the arm stays, it takes over the outstanding slots of the last one."""
+        carried = list(before.outstanding) if before else []
+        for slot in carried:
+            self.backlog.remove(slot)
+        self.lasted -= len(carried)
+        further = plan.slots - len(carried)
+        until = (
+            carried[plan.slots - 1]
+            if further <= 0
+            else min(self.next_slot + further, self.settings.planned_slots) - 1
+        )
+        return Round(self.rounds, plan, until, outstanding=dict.fromkeys(carried))
+
+    def _close_round(self, *, at_once: bool = False) -> Round | None:
+        """Close the round if it is complete: the policy learns the totals of its arm so far."""
+        ready = self.round
+        if ready is None or not (at_once or ready.is_complete(self.next_slot)):
+            return None
+        self.round, self.rounds = None, self.rounds + 1
+        self.planned += ready.plan.slots
+        self.lasted += len(ready.totals) + len(ready.outstanding)
+        for slot in ready.outstanding:
+            self.backlog.add_slot(slot, ready.arm)
+        counted = sum(total is not None for total in ready.totals.values())
+        if not counted:
+            self.retry_plan = ready.plan
+            return ready
+        late = self.backlog.pop_totals(ready.arm)
+        window = late + ready.window_totals() if ready.plan.window else []
+        scaled = 0.0
+        for total in window:
+            scaled += self.settings.scale(total)
+        self.kernels.absorb(self.policy_state, self.params, ready.arm, len(window), scaled)
+        self.arm_totals.rounds[ready.arm] += 1
+        self.learned += counted + len(late)
+        return ready
+
+    def fold(self, event: Event) -> None:
+        """Check that an event comes next in the log, and apply it."""
+        self.head = self.head.follow(event)
+        _FOLDS[event.kind](self, event)
+
+    def fold_all(self, events: Iterable[Event]) -> "ExperimentState":
+        """Fold several events; return the state itself."""
+        for event in events:
+            self.fold(event)
+        return self
+
+    def _fold_decision(self, event: Event) -> None:
+        expected = self.decide()
+        recorded = Choice(
+            *cast(Any, (event.slot, event.round, event.arm, event.until, event.window))
+        )
+        if recorded != expected:
+            self._follow_record(recorded, expected, event.version)
+        cast(Round, self.round).add_slot(self.next_slot)
+        self.next_slot += 1
+        self.arm_totals.pulls[recorded.arm] += 1
+
+    def _follow_record(self, recorded: Choice, expected: Choice, version: str) -> None:
+        """Follow the log where the current code would decide otherwise: what was played counts."""
+        self.difference = self.difference or Difference(recorded.slot, version)
+        if recorded[:4] == expected[:4]:
+            return
+        slots = max(recorded.until - recorded.slot + 1, 1)
+        whole = expected.window >= expected.until - expected.slot + 1
+        plan = RoundPlan(recorded.arm, slots, slots if whole else expected.window)
+        expected_round = cast(Round, self.round)
+        if expected_round.totals:
+            self._close_round(at_once=True)
+        else:
+            for slot in expected_round.outstanding:
+                self.backlog.add_slot(slot, expected_round.arm)
+        self.round = Round(recorded.round, plan, recorded.until)
+
+    def _fold_skip(self, event: Event) -> None:
+        last = cast(int, event.until)
+        if self.round is not None:
+            self.round.postpone(event.slot, last)
+            self.round.until = min(self.round.until, self.settings.planned_slots - 1)
+        self.skipped.append((event.slot, last))
+        self.next_slot = last + 1
+
+    def _fold_total(self, event: Event) -> None:
+        slot, total = event.slot, event.total
+        current = self.round if self.round is not None and slot in self.round else None
+        arm = event.arm
+        if arm is None:  # the first logs did not record it
+            arm = current.arm if current else self.backlog.arms.get(slot)
+        if event.revision > 0:
+            self._withdraw(slot)
+        else:
+            self.received += 1
+        if current is not None:  # the total of another arm counts as missing in this round
+            current.set_total(slot, total if arm == current.arm else None)
+        else:
+            self.backlog.remove(slot)
+        if total is None or arm is None:
+            self.missing += 1
+            return
+        if current is None or arm != current.arm:
+            self.backlog.add_total(slot, arm, total)
+        self.arm_totals.counts[arm] += 1
+        self.arm_totals.sums[arm] += total
+        self.statistics.add(total)
+        if event.revision == 0:
+            self.recent_lateness.append(self.next_slot - 1 - slot)
+        self.last_total_at = event.at
+
+    def _withdraw(self, slot: int) -> None:
+        """Take back the total of a slot, which waits or is missing."""
+        arm, total = self.backlog.arms.get(slot), self.backlog.total(slot)
+        self.backlog.remove(slot)
+        if total is None and self.round is not None and slot in self.round:
+            arm, total = self.round.arm, self.round.totals[slot]
+        if total is None or arm is None:
+            self.missing -= 1
+            return
+        self.arm_totals.counts[arm] -= 1
+        self.arm_totals.sums[arm] -= total
+
+    def _fold_end(self, _: Event) -> None:
+        self.ended = True
+
+
+_FOLDS = {
+    "decision": ExperimentState._fold_decision,
+    "total": ExperimentState._fold_total,
+    "skip": ExperimentState._fold_skip,
+    "end": ExperimentState._fold_end,
+}

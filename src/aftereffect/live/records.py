@@ -1,0 +1,197 @@
+"""What an experiment answers: decisions, totals, and its history slot by slot, also as files."""
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, Literal, NamedTuple, cast
+
+from aftereffect._core import check_sequence, import_optional, short_repr
+from aftereffect.errors import CorruptionError, ParameterError
+from aftereffect.live._state import ExperimentState
+from aftereffect.live.events import Event
+
+#: The suffixes of files that a history can be written to.
+HISTORY_SUFFIXES = (".csv", ".parquet")
+#: A spreadsheet takes a cell that begins so for a formula.
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+class Decision(NamedTuple):
+    """The decision for one slot: play `arm`. The slot's `round` is planned up to slot `until`.
+
+    In a `hold` slot, all planned slots of the round are decided, and the round waits for totals.
+
+    Examples
+    --------
+    >>> Decision(slot=4, arm="B", round=2, until=7, hold=False).until
+    7
+    """
+
+    slot: int
+    arm: str
+    round: int
+    until: int
+    hold: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name, in types that JSON has."""
+        return self._asdict()
+
+
+class TotalRecord(NamedTuple):
+    """The recorded total of a slot, or None if it is missing, and the `arm` that was played.
+
+    `change` says what the call changed in the log.
+
+    Examples
+    --------
+    >>> TotalRecord(slot=4, total=37.0, change="recorded", arm="B").total
+    37.0
+    """
+
+    slot: int
+    total: float | None
+    change: Literal["recorded", "unchanged", "revised"]
+    arm: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name, in types that JSON has."""
+        return self._asdict()
+
+
+class TotalInput(NamedTuple):
+    """A total that a caller gives, unchecked: None where it is missing.
+
+    `arm` is the arm that was played, if it was not the advised one.
+
+    Examples
+    --------
+    >>> TotalInput(4, 37).total
+    37
+    """
+
+    slot: object
+    total: object
+    arm: object = None
+
+
+class SlotRecord(NamedTuple):
+    """One slot of a history.
+
+    `arm` is the arm that was decided, and `played` the arm that was played. Both are None if the
+    slot was skipped and has no total. `total` is None while it is outstanding, and if it is
+    `missing`. A total that is not yet `learned` waits for the end of its round, or for the next
+    round of its arm.
+
+    Examples
+    --------
+    >>> from aftereffect import Experiment
+    >>> exp = Experiment.create(
+    ...     "banner", arms=["A", "B"], policy="ars-ucb", reward_range=(0, 9), storage="memory://"
+    ... )
+    >>> slot, total = exp.ask(0).slot, exp.tell(0, 4).total
+    >>> exp.history()[0].total
+    4.0
+    """
+
+    slot: int
+    arm: str | None
+    played: str | None
+    round: int | None
+    hold: bool
+    total: float | None
+    missing: bool
+    learned: bool
+    revisions: int
+    decided_at: str | None
+    received_at: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name, in types that JSON has."""
+        return self._asdict()
+
+
+def read_totals(totals: object) -> list[TotalInput]:
+    """Read the argument of `tell_many`: a mapping from slots to totals, or rows.
+
+    >>> read_totals({4: 37})
+    [TotalInput(slot=4, total=37, arm=None)]
+    """
+    rows = totals.items() if isinstance(totals, Mapping) else check_sequence("totals", totals)
+    for row in rows:
+        if not isinstance(row, (tuple, list)) or not 2 <= len(row) <= 3:
+            raise ParameterError(
+                f"each row must be (slot, total) or (slot, total, arm), got {short_repr(row)}"
+            )
+    return [TotalInput(*cast(Any, row)) for row in rows]
+
+
+def make_records(
+    state: ExperimentState, events: Iterable[Event], first: int, stop: int
+) -> Iterator[SlotRecord]:
+    """The slots ``first .. stop - 1`` as records, from the events about them."""
+    arms = state.settings.arms
+    decisions: dict[int, Event] = {}
+    totals: dict[int, Event] = {}
+    for event in events:  # a later revision replaces the one before
+        if event.kind == "decision":
+            decisions[event.slot] = event
+        elif event.kind == "total":
+            totals[event.slot] = event
+    for slot in range(first, stop):
+        decision, given = decisions.get(slot), totals.get(slot)
+        if decision is None and not state.is_skipped(slot):
+            raise CorruptionError(f"slot {slot} was decided, but the log has no decision for it")
+        advised = decision and decision.arm
+        played = advised if given is None or given.arm is None else given.arm
+        yield SlotRecord(
+            slot,
+            None if advised is None else arms[advised],
+            None if played is None else arms[played],
+            decision and decision.round,
+            hold=decision is not None and slot > (decision.until or 0),
+            total=given and given.total,
+            missing=given is not None and given.total is None,
+            learned=given is not None and given.total is not None and not state.is_waiting(slot),
+            revisions=given.revision if given else 0,
+            decided_at=decision and decision.at,
+            received_at=given and given.at,
+        )
+
+
+def write_csv(columns: Sequence[str], rows: Iterable[Sequence[object]], file: IO[str]) -> None:
+    """Write a header and one line per row: None as an empty cell, booleans as true and false.
+
+    A text that a spreadsheet would take for a formula gets an apostrophe before it.
+
+    >>> import sys
+    >>> write_csv(["slot", "hold", "arm"], [(4, False, "=A")], sys.stdout)
+    slot,hold,arm
+    4,false,'=A
+    """
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow(map(_make_cell, row))
+
+
+def _make_cell(value: object) -> object:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
+        return f"'{value}"
+    return value
+
+
+def save_history(rows: Iterable[SlotRecord], path: Path, suffix: str) -> None:
+    """Write records into a file of the kind that `suffix` says, .csv or .parquet."""
+    if suffix == ".csv":
+        with path.open("w", newline="", encoding="utf-8") as file:
+            write_csv(SlotRecord._fields, rows, file)
+        return
+    pl: Any = import_optional("polars")
+    types = dict.fromkeys(SlotRecord._fields, pl.String)
+    types |= dict.fromkeys(("slot", "round", "revisions"), pl.Int64)
+    types |= dict.fromkeys(("hold", "missing", "learned"), pl.Boolean)
+    types["total"] = pl.Float64
+    pl.DataFrame(list(rows), schema=types, orient="row").write_parquet(path)

@@ -1,0 +1,217 @@
+"""Experiments in a database, through SQLAlchemy Core: what SQLite and PostgreSQL share."""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, cast
+
+import sqlalchemy as sa
+
+from aftereffect.errors import CorruptionError, NotFoundError, StorageError
+from aftereffect.live.storage._connections import fetch, leave_to_parent, register_for_forks, run
+from aftereffect.live.storage._log import DatabaseLog, KnownKeys
+from aftereffect.live.storage._schema import (
+    VERSION,
+    check_version,
+    experiments,
+    prepare_tables,
+    read_version,
+    removed,
+)
+from aftereffect.live.storage._tokens import DatabaseTokens
+from aftereffect.live.storage.contract import Log, Record, Storage
+
+#: The execution option that marks a transaction as one that writes.
+WRITES = "aftereffect_writes"
+
+_RECORDS = sa.select(*(experiments.c[name] for name in Record._fields)).order_by(experiments.c.id)
+_RECORD = _RECORDS.where(experiments.c.name == sa.bindparam("name"))
+_LAST_IDS = (sa.select(sa.func.max(experiments.c.id)), sa.select(sa.func.max(removed.c.experiment)))
+_PRESENT = sa.select(experiments.c.id).where(experiments.c.id == sa.bindparam("of"))
+
+
+class DatabaseStorage(DatabaseTokens, Storage):
+    """A storage in a database; subclasses define what differs between databases."""
+
+    def __init__(self, url: sa.URL, lock_timeout: float = 60.0) -> None:
+        self.url = url.render_as_string(hide_password=True)
+        self.lock_timeout = lock_timeout
+        self.engine = self._make_engine(url)
+        #: The engine for statements that need no transaction around them.
+        self.single = self.engine
+        self._driver: Any = self.engine.dialect.dbapi
+        self._prepared = False
+        self._keys = KnownKeys()
+        register_for_forks(self)
+
+    @abstractmethod
+    def _make_engine(self, url: sa.URL) -> sa.Engine:
+        """Make the engine, which makes connections."""
+
+    @abstractmethod
+    def _lock(self, connection: sa.Connection, experiment: int) -> None:
+        """Become the only writer of an experiment until the transaction ends.
+
+        Raises `NotFoundError` if there is no such experiment.
+        """
+
+    @abstractmethod
+    def _lock_all(self, connection: sa.Connection) -> None:
+        """Become the only one who creates or migrates tables, until the transaction ends."""
+
+    @abstractmethod
+    def _explain(self, error: Exception) -> StorageError:
+        """Translate an error of the driver."""
+
+    def _begin_reading(self, connection: sa.Connection) -> None:
+        """Make a transaction see one moment; by default every transaction does."""
+
+    def _alone(self) -> AbstractContextManager[object]:
+        """Keep other threads from writing; by default the database does."""
+        return nullcontext()
+
+    def _exists(self) -> bool:
+        """Whether there is a database to connect to. Must not create it."""
+        return True
+
+    def _check_foreign(self, connection: sa.Connection) -> None:
+        """Refuse a database that belongs to another program; by default any may be shared."""
+
+    def _check_rights(self, connection: sa.Connection) -> None:
+        """Refuse a database whose tables this user may not see; by default users see them."""
+
+    def _check_unmoved(self) -> None:
+        """Refuse a database that is no longer where it was opened; by default it cannot move."""
+
+    def prepare_fork(self) -> None:
+        """Called before the process forks."""
+
+    def start_in_child(self) -> None:
+        """Called in the child: it makes connections of its own.
+
+        It neither uses nor closes those of its parent; both would disturb the parent.
+        """
+        leave_to_parent(self.engine.pool)
+        self.engine.dispose(close=False)
+        self._keys = KnownKeys()
+
+    def create(
+        self, name: str, settings: str, created_at: str, digest: bytes
+    ) -> tuple[Record, bool]:
+        with self._changing() as connection:
+            known = connection.execute(_RECORD, {"name": name}).one_or_none()
+            if known is None:
+                number = 1 + max(connection.execute(query).scalar() or 0 for query in _LAST_IDS)
+                record = Record(number, name, settings, created_at, digest)
+                connection.execute(experiments.insert(), record._asdict())
+            return Record(*connection.execute(_RECORD, {"name": name}).one()), known is None
+
+    def find(self, name: str) -> Record | None:
+        found = self._rows(_RECORD, {"name": name})
+        return Record(*found[0]) if found else None
+
+    def records(self) -> list[Record]:
+        return [Record(*row) for row in self._rows(_RECORDS)]
+
+    @contextmanager
+    def reading(self, experiment: int) -> Iterator[Log]:
+        with self._explaining():
+            self._check_unmoved()
+            with self.engine.connect() as connection, connection.begin():
+                self._begin_reading(connection)
+                self._check_present(connection, experiment)
+                yield DatabaseLog(connection, experiment, self._keys)
+
+    @contextmanager
+    def writing(self, experiment: int) -> Iterator[Log]:
+        with self._transaction() as connection:
+            self._lock(connection, experiment)
+            yield DatabaseLog(connection, experiment, self._keys)
+
+    def prepare(self) -> None:
+        with self._changing():
+            pass
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    @contextmanager
+    def _changing(self) -> Iterator[sa.Connection]:
+        """A transaction that changes more than one experiment; creates tables if needed."""
+        with self._transaction() as connection:
+            self._prepare(connection)
+            self._lock_all(connection)
+            yield connection
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sa.Connection]:
+        """A transaction that writes."""
+        with self._explaining():
+            self._check_unmoved()
+            with self._alone(), self.engine.connect() as connection:
+                connection.execution_options(**{WRITES: True})
+                with connection.begin():
+                    yield connection
+            # What went into a file that somebody has replaced meanwhile is not acknowledged.
+            self._check_unmoved()
+
+    def _check_present(self, connection: sa.Connection, experiment: int) -> None:
+        if run(connection, _PRESENT, {"of": experiment}).fetchone() is None:
+            raise self._not_found(experiment)
+
+    def _not_found(self, experiment: int) -> NotFoundError:
+        return NotFoundError(
+            f"{self.url}: there is no experiment with the id {experiment}: it was deleted"
+        )
+
+    def _rows(
+        self, query: sa.Select[Any], given: Mapping[str, object] | None = None
+    ) -> Sequence[Sequence[Any]]:
+        """The rows of a query; none where there are no tables yet."""
+        with self._explaining():
+            self._check_unmoved()
+            if not self._exists():
+                return []
+            if not self._prepared:
+                with self.engine.connect() as connection:
+                    version = read_version(connection)
+                    check_version(version)
+                    if version == 0:
+                        self._check_rights(connection)
+                        return []
+                if version < VERSION:
+                    with self._transaction() as connection:
+                        self._prepare(connection)
+                self._prepared = True
+            with self.single.connect() as connection:
+                return fetch(connection, query, given or {})
+
+    def _prepare(self, connection: sa.Connection) -> None:
+        if not self._prepared:
+            self._lock_all(connection)
+            if read_version(connection) == 0:
+                self._check_rights(connection)
+                self._check_foreign(connection)
+            prepare_tables(connection)
+
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        """Translate errors of the driver, and add the URL of the storage to every error."""
+        try:
+            yield
+        except (CorruptionError, StorageError) as error:
+            if self.url in str(error):
+                raise
+            raise type(error)(f"{self.url}: {error}") from None
+        except sa.exc.DBAPIError as error:
+            raise self._name(cast(Exception, error.orig)) from None
+        except self._driver.Error as error:
+            raise self._name(error) from None
+        except (sa.exc.NoResultFound, sa.exc.MultipleResultsFound, UnicodeDecodeError) as error:
+            raise CorruptionError(
+                f"{self.url}: a table does not hold what it should: {error}"
+            ) from None
+
+    def _name(self, error: Exception) -> StorageError:
+        explained = self._explain(error)
+        return type(explained)(f"{self.url}: {explained}")

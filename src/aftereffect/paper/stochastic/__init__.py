@@ -1,1 +1,0 @@
-"""The stochastic half of the paper."""

@@ -1,0 +1,190 @@
+"""The report: pieces of Markdown, the whole as Markdown, and the same as one HTML page."""
+
+import base64
+import html
+import math
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from aftereffect._core import import_optional, made_by
+from aftereffect.reproduction.chapters import Chapter, Findings
+from aftereffect.reproduction.judging import Claim, JudgedClaims, Judgement
+from aftereffect.reproduction.settings import Settings
+from aftereffect.simulation import PolicyRuns
+
+PAPER_TITLE = "Bandits with composite and anonymous feedback: the paper's experiments, reproduced"
+PAPER = (
+    "*Adaptive Algorithms for Multi-armed Bandit with Composite and Anonymous Feedback* (Siwei "
+    "Wang, Haoyun Wang, Longbo Huang, AAAI 2021, arXiv:2012.07048)"
+)
+#: Stands for a number that does not exist.
+ABSENT = "-"
+MARKS = {"reproduced": "✔", "partly": "◐", "not reproduced": "✘", "not judged": ABSENT}
+_NUMBER = re.compile(r"-?[\d.]|-$|$")
+_STYLE = Path(__file__).with_name("report.css")
+
+
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table, aligned also as plain text: columns of numbers to the right.
+
+    >>> print(markdown_table(("policy", "mean"), [("ucb1", "1,234"), ("ars-ucb", "56")]))
+    | policy  |  mean |
+    | ------- | ----: |
+    | ucb1    | 1,234 |
+    | ars-ucb |    56 |
+    """
+    body = list(rows)
+    numeric = [all(_NUMBER.match(row[place]) for row in body) for place in range(len(columns))]
+    widths = [max(3, *map(len, column)) for column in zip(columns, *body, strict=True)]
+    rule = [
+        f"{'-' * (width - 1)}{':' if right else '-'}"
+        for width, right in zip(widths, numeric, strict=True)
+    ]
+    return "\n".join(
+        f"| {' | '.join(map(_pad, line, widths, numeric))} |" for line in (columns, rule, *body)
+    )
+
+
+def _pad(cell: str, width: int, right: bool) -> str:
+    return cell.rjust(width) if right else cell.ljust(width)
+
+
+def format_digits(number: float, digits: int) -> str:
+    """A number from 0 on with so many significant digits, no exponent; a dash if not finite.
+
+    >>> [format_digits(number, 2) for number in (0.571, 12.1, 56_700, float("nan"))]
+    ['0.57', '12', '57,000', '-']
+    """
+    if not math.isfinite(number):
+        return ABSENT
+    value = float(f"{number:.{digits}g}")
+    decimals = digits - 1 - math.floor(math.log10(value)) if value else 0
+    return f"{value:,.{max(0, decimals)}f}"
+
+
+def format_verdict(judgement: Judgement) -> str:
+    """A verdict with its mark.
+
+    >>> format_verdict(Judgement("reproduced", "holds in 3 of 3 settings", (), []))
+    '✔ reproduced'
+    """
+    return f"{MARKS[judgement.verdict]} {judgement.verdict}"
+
+
+def format_final(runs: PolicyRuns) -> tuple[str, str, str]:
+    """Mean, standard error and 95th percentile of the regret at the horizon."""
+    return (
+        f"{runs.mean[-1]:,.1f}",
+        ABSENT if runs.sem is None else f"{runs.sem[-1]:,.1f}",
+        f"{runs.p95[-1]:,.1f}",
+    )
+
+
+def format_command(options: Iterable[tuple[str, str]]) -> str:
+    """The command line that plays a study with these options."""
+    return " \\\n    ".join(["aftereffect simulate", *(shlex.join(option) for option in options)])
+
+
+def format_command_block(options: Iterable[tuple[str, str]]) -> str:
+    """The same as a block of code."""
+    return f"```sh\n{format_command(options)}\n```"
+
+
+def write_markdown(
+    chapters: Sequence[tuple[Chapter, Findings]], settings: Settings
+) -> tuple[str, str]:
+    """The title of the report and the report, on all chapters that have a finished figure."""
+    finished = [(chapter, found) for chapter, found in chapters if found.figures]
+    figures = sum(
+        len(_of_paper(chapter.figures.values())) for chapter, _ in chapters if chapter.of_paper
+    )
+    played = sum(len(_of_paper(found.figures)) for chapter, found in finished if chapter.of_paper)
+    title = finished[0][0].title if not any(c.of_paper for c, _ in finished) else PAPER_TITLE
+    sections = [f"# {title}"]
+    if played:
+        covered = (
+            f"all {figures} figures" if played == figures else f"{played} of the {figures} figures"
+        )
+        sections.append(f"The experiments of {PAPER}: {covered}, seed {settings.seed}.")
+    sections.append(
+        f"Made by {made_by()}. Each claim is judged only by the figures in this report. A number "
+        "after ± is a standard error; a range in brackets is the middle 95 % of the bootstrap "
+        "draws."
+    )
+    number = 1
+    for chapter, found in finished:
+        sections += [f"## {chapter.title}: the claims", _summarize_claims(found.claims)]
+        for claim, judgements in found.claims:
+            sections += _write_claim(number, claim, judgements)
+            number += 1
+        sections += [f"## {chapter.title}: the figures", *found.sections]
+    choices = [choice for _, found in finished for choice in found.choices]
+    if choices:
+        sections += [
+            "## What the paper does not say, and what we chose",
+            markdown_table(("open in the paper", "here"), choices),
+        ]
+    sections.append(
+        "`results.parquet` has every replication of every policy: the regret at each checkpoint, "
+        "the pulls of each arm, the number of rounds."
+    )
+    return title, "\n\n".join(sections) + "\n"
+
+
+def _of_paper(figures: Iterable[Any]) -> list[Any]:
+    return [figure for figure in figures if figure.key.isdecimal()]
+
+
+def _summarize_claims(claims: JudgedClaims) -> str:
+    """All verdicts of a chapter as one table."""
+    cases = list(claims[0][1])
+    rows = [(claim.title, *map(format_verdict, found.values())) for claim, found in claims]
+    return markdown_table(("claim", *cases), rows)
+
+
+def _write_claim(number: int, claim: Claim, judgements: Mapping[str, Judgement]) -> list[str]:
+    """A claim with its rule, its verdicts and the numbers behind them."""
+    sections = [f"### Claim {number}: {claim.title}", f"**Rule.** {claim.rule}"]
+    if claim.picture:
+        sections.append(f"![{claim.title}]({claim.picture}.png)")
+    for case, judgement in judgements.items():
+        sections.append(f"**{case}: {format_verdict(judgement)}**; {judgement.count}.")
+        if judgement.rows:
+            sections.append(markdown_table(judgement.columns, judgement.rows))
+    return sections
+
+
+def write_html(markdown: str, title: str, folder: Path) -> str:
+    """The report as one page that holds its style and its pictures, and opens from disk.
+
+    Pictures are read from the folder as SVG, which is smaller than PNG and stays sharp.
+    """
+    reader = import_optional("markdown_it").MarkdownIt("commonmark").enable("table")
+    tokens = reader.parse(markdown)
+    for picture in (
+        child for token in tokens for child in token.children or () if child.type == "image"
+    ):
+        data = (folder / picture.attrGet("src")).with_suffix(".svg").read_bytes()
+        picture.attrSet("src", f"data:image/svg+xml;base64,{base64.b64encode(data).decode()}")
+    body = reader.renderer.render(tokens, reader.options, {})
+    # A wide table scrolls by itself, so that a phone shows the text at its own width.
+    body = body.replace("<table>", '<div class="table"><table>')
+    body = body.replace("</table>", "</table></div>")
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{html.escape(title)}</title>
+<style>
+{_STYLE.read_text()}</style>
+</head>
+<body>
+<main>
+{body}</main>
+</body>
+</html>
+"""

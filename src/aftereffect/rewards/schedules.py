@@ -1,0 +1,298 @@
+"""Rewards that were fixed before the play: what every arm would bring in every slot."""
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from aftereffect._core import (
+    Spec,
+    as_float,
+    as_spec,
+    check_int,
+    check_means,
+    check_shares,
+    register,
+    short_repr,
+)
+from aftereffect.errors import ParameterError
+
+#: The paying arm of each slot, or a table with a row per slot and a column per arm.
+Rows: TypeAlias = NDArray[Any]
+
+_MAX_SEED = 2**63 - 1
+#: So many numbers are drawn at a time, so that little more than the result is in memory.
+_PIECE = 1_000_000
+#: Of what was drawn, and of the sums over every 64 slots that go with it.
+MAX_DRAWN_BYTES = 1_000_000_000
+
+
+class Schedule(Spec, ABC):
+    """The reward of every arm in every slot, in [0, 1]."""
+
+    kind = "schedule"
+
+    @property
+    @abstractmethod
+    def arms(self) -> int:
+        """The number of arms."""
+
+    @property
+    @abstractmethod
+    def length(self) -> int:
+        """How many slots there are."""
+
+    @abstractmethod
+    def rows(self, slots: int) -> Rows:
+        """The first slots: the paying arm of each, if one pays 1; else a table by slot and arm."""
+
+
+def as_schedule(value: object) -> Schedule:
+    """A schedule from a schedule, its spec string, or an array."""
+    if isinstance(value, (Schedule, str)):
+        return as_spec(value, Schedule)
+    return Recorded(value)  # type: ignore[arg-type]  # it checks what it is given
+
+
+class _Drawn(Schedule):
+    """A schedule without an end, drawn by a seed of its own; more slots begin with the same."""
+
+    seed: int
+
+    @property
+    def length(self) -> int:
+        return int(MAX_DRAWN_BYTES // max(self._slot_bytes, self.arms / 8))
+
+    @property
+    @abstractmethod
+    def _slot_bytes(self) -> int:
+        """What a row of one slot takes."""
+
+    @property
+    @abstractmethod
+    def _draws(self) -> int:
+        """How many numbers a slot takes."""
+
+    def rows(self, slots: int) -> Rows:
+        return _draw_rows(self, slots)
+
+    @abstractmethod
+    def _piece(self, rng: np.random.Generator, slots: int) -> Rows:
+        """The next slots."""
+
+    def _pieces(self, slots: int) -> Iterator[Rows]:
+        rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(self.seed)))
+        piece = max(_PIECE // self._draws, 1)
+        for first in range(0, slots, piece):
+            yield self._piece(rng, min(piece, slots - first))
+
+
+@lru_cache(maxsize=2)  # all policies of a study play the same
+def _draw_rows(schedule: _Drawn, slots: int) -> Rows:
+    rows = np.concatenate(list(schedule._pieces(slots)))
+    rows.setflags(write=False)  # it is cached, and shared
+    return rows
+
+
+@register
+@dataclass(frozen=True)
+class DrawnArm(_Drawn):
+    """One arm pays 1 in each slot, drawn beforehand with these shares; the others pay nothing.
+
+    Parameters
+    ----------
+    shares
+        How often each arm is the one that pays; they sum to 1.
+    seed
+        Which of all such schedules.
+
+    Examples
+    --------
+    >>> DrawnArm([.5, .3, .2], seed=1).paying(8).tolist()
+    [1, 2, 0, 2, 0, 0, 2, 0]
+    """
+
+    shares: tuple[float, ...]
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        given = check_shares("shares", self.shares)
+        if not 2 <= len(given) <= np.iinfo(np.int16).max:
+            raise ParameterError(
+                f"shares must be of at least two arms, got {short_repr(self.shares)}"
+            )
+        self._set(shares=tuple(given), seed=check_int("seed", self.seed, at_most=_MAX_SEED))
+
+    @property
+    def arms(self) -> int:
+        return len(self.shares)
+
+    @property
+    def _slot_bytes(self) -> int:
+        return self._type.itemsize
+
+    @property
+    def _draws(self) -> int:
+        return 1
+
+    @property
+    def _type(self) -> np.dtype[Any]:
+        return np.min_scalar_type(-self.arms)
+
+    def paying(self, slots: int) -> Rows:
+        """The arm that pays in each of the first slots."""
+        return self.rows(slots)
+
+    def _piece(self, rng: np.random.Generator, slots: int) -> Rows:
+        bounds = np.cumsum(self.shares)[:-1]
+        return np.searchsorted(bounds, rng.random(slots), side="right").astype(self._type)
+
+
+@register
+@dataclass(frozen=True)
+class DrawnRewards(_Drawn):
+    """Each arm pays 1 or nothing in each slot, drawn beforehand and independently with these means.
+
+    Parameters
+    ----------
+    means
+        How often each arm pays.
+    seed
+        Which of all such schedules.
+
+    Examples
+    --------
+    >>> DrawnRewards([.5, .3], seed=1).rows(3).shape
+    (3, 2)
+    """
+
+    means: tuple[float, ...]
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self._set(
+            means=check_means(self.means), seed=check_int("seed", self.seed, at_most=_MAX_SEED)
+        )
+
+    @property
+    def arms(self) -> int:
+        return len(self.means)
+
+    @property
+    def _slot_bytes(self) -> int:
+        return self.arms
+
+    @property
+    def _draws(self) -> int:
+        return self.arms
+
+    def _piece(self, rng: np.random.Generator, slots: int) -> Rows:
+        return (rng.random((slots, self.arms)) < self.means).astype(np.uint8)
+
+
+@dataclass(frozen=True, repr=False)
+class Recorded(Schedule):
+    """Rewards from an array. It has a label, but no spec string that could be read back.
+
+    Parameters
+    ----------
+    values
+        A table of rewards in [0, 1] with a row per slot and a column per arm, or the arm that pays
+        1 in each slot.
+    paying_arms
+        In the latter case, how many arms there are; one more than the highest number in it if not
+        given.
+
+    Examples
+    --------
+    >>> Recorded([[0, 1], [.5, 1], [1, 0]]).length
+    3
+    """
+
+    values: Rows = field(compare=False)
+    paying_arms: int | None = None
+    digest: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        values = _check_values(self.values)
+        if values.ndim == 1:
+            arms = int(values.max()) + 1
+            wanted = (
+                max(arms, 2)
+                if self.paying_arms is None
+                else check_int("paying_arms", self.paying_arms, at_least=2)
+            )
+            if arms > wanted:
+                raise ParameterError(
+                    f"paying arms must be numbers from 0 to {wanted - 1}, got {arms - 1}"
+                )
+            self._set(paying_arms=wanted)
+        elif self.paying_arms is not None:
+            raise ParameterError(
+                "paying_arms goes with the numbers of the paying arms, not with a table of rewards"
+            )
+        digest = hashlib.sha256(
+            f"{values.shape}{values.dtype}".encode() + values.tobytes()
+        ).hexdigest()[:12]
+        values.setflags(write=False)
+        self._set(values=values, digest=digest)
+
+    def __str__(self) -> str:
+        """A label."""
+        return f"recorded({self.length} slots of {self.arms} arms, {self.digest})"
+
+    __repr__ = __str__
+
+    @property
+    def arms(self) -> int:
+        return self.paying_arms or self.values.shape[1]
+
+    @property
+    def length(self) -> int:
+        return len(self.values)
+
+    def rows(self, slots: int) -> Rows:
+        return self.values[:slots]
+
+
+def _check_values(values: ArrayLike) -> Rows:
+    """A copy in the smallest type that holds it."""
+    try:
+        given = np.array(values)
+    except ValueError:
+        given = np.array(None)
+    if given.dtype == bool:
+        given = given.astype(np.uint8)
+    elif given.dtype == object:  # from a database, say
+        numbers = [as_float(each) for each in given.flat]
+        given = (
+            given if None in numbers else np.array(numbers, dtype=np.float64).reshape(given.shape)
+        )
+    whole_numbers = np.issubdtype(given.dtype, np.integer)
+    if (
+        given.size == 0
+        or not (whole_numbers or np.issubdtype(given.dtype, np.floating))
+        or given.ndim not in (1, 2)
+    ):
+        wanted = "a table with a row per slot and a column per arm, or the paying arm of each slot"
+        raise ParameterError(f"rewards must be {wanted}, got {short_repr(values)}")
+    if given.ndim == 1:
+        if not whole_numbers or given.min() < 0 or given.max() >= np.iinfo(np.int16).max:
+            raise ParameterError(
+                f"paying arms must be whole numbers from 0 on, got {short_repr(values)}"
+            )
+        return given.astype(np.min_scalar_type(-int(given.max()) - 1))
+    if given.shape[1] < 2:
+        raise ParameterError(
+            f"a table of rewards must have at least two columns, one per arm, got {given.shape[1]}"
+        )
+    if not (np.isfinite(given).all() and given.min() >= 0 and given.max() <= 1):
+        wrong = given[~((given >= 0) & (given <= 1))][0]
+        raise ParameterError(f"rewards must be numbers from 0 to 1, got {wrong:g}")
+    binary = whole_numbers or bool(np.isin(given, (0, 1)).all())
+    return np.ascontiguousarray(given, dtype=np.uint8 if binary else np.float64)

@@ -1,0 +1,253 @@
+"""The operations of version 1 that change experiments, their list and their status."""
+
+from typing import Annotated, Any, TypeAlias
+
+from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import Path as InPath
+
+from aftereffect._core import as_spec
+from aftereffect.errors import ParameterError, about
+from aftereffect.live import Decision, Experiment, TotalRecord, remove_exported
+from aftereffect.policies import Policy
+from aftereffect.service import _schemas as schemas
+from aftereffect.service._auth import AdminAccess, ReadAccess, WriteAccess
+from aftereffect.service._errors import CONFLICT, NOT_FOUND, UNLIKELY, document_errors
+from aftereffect.service._experiments import PooledRoute
+from aftereffect.service._monitoring import Metrics
+
+Name = Annotated[schemas.Name, InPath()]
+Number = Annotated[schemas.Number, InPath()]
+#: An answer in the types of JSON; FastAPI checks it against the model in the OpenAPI document.
+Answer: TypeAlias = dict[str, Any]
+
+
+def document_repeat(
+    answer: type, links: dict[str, Any] | None = None
+) -> dict[int | str, dict[str, Any]]:
+    """The answers of an operation that may be repeated, and the operations that can follow it."""
+    return {
+        200: {
+            "model": answer,
+            "description": "The same was recorded before; nothing was changed.",
+            "links": links or {},
+        },
+        201: {"model": answer, "description": "Recorded.", "links": links or {}},
+    }
+
+
+def link_to(*operations: str, **parameters: str) -> dict[str, Any]:
+    """OpenAPI links to operations that take these parameters from an answer."""
+    return {
+        operation: {"operationId": operation, "parameters": parameters} for operation in operations
+    }
+
+
+_EXPERIMENT_LINKS = link_to(
+    *("status", "ask", "skip", "history", "timeline", "lag", "verify", "export", "end"),
+    name="$response.body#/name",
+)
+_SLOT_LINKS = link_to("decide", "tell", name="$request.path.name", n="$response.body#/slot")
+
+router = APIRouter(prefix="/v1", route_class=PooledRoute)
+
+
+@router.post(
+    "/experiments",
+    status_code=201,
+    operation_id="create",
+    response_model=schemas.StatusAnswer,
+    responses=document_errors(CONFLICT, has_body=True)
+    | document_repeat(schemas.StatusAnswer, _EXPERIMENT_LINKS),
+)
+def create(
+    given: schemas.NewExperiment, experiments: AdminAccess, request: Request, response: Response
+) -> Answer:
+    """Create an experiment. A second request with the same settings changes nothing."""
+    settings = given.model_dump()
+    with about("policy"):
+        settings["policy"] = as_spec(given.policy, Policy)
+    experiment = Experiment.create(**settings, storage=experiments.storage)
+    response.status_code = 201 if experiment.is_new else 200
+    response.headers["Location"] = (
+        f"{request.scope.get('root_path', '')}/v1/experiments/{experiment.name}"
+    )
+    return experiment.status().to_dict()
+
+
+@router.get(
+    "/experiments",
+    operation_id="list",
+    response_model=schemas.ExperimentsAnswer,
+    responses=document_errors(),
+)
+def list_experiments(experiments: ReadAccess) -> Answer:
+    """List the names of all experiments, except those whose stored name is damaged."""
+    return {"experiments": experiments.storage.readable_names()}
+
+
+@router.get(
+    "/experiments/{name}",
+    operation_id="status",
+    response_model=schemas.StatusAnswer,
+    responses=document_errors(NOT_FOUND),
+)
+def status(name: Name, experiments: ReadAccess) -> Answer:
+    """The status of an experiment, arm by arm, and its next decision."""
+    return experiments.readers[name].status().to_dict()
+
+
+@router.post(
+    "/experiments/{name}/slots",
+    status_code=201,
+    operation_id="ask",
+    response_model=schemas.DecisionAnswer,
+    responses=document_errors(NOT_FOUND, CONFLICT, has_body=True)
+    | document_repeat(schemas.DecisionAnswer, _SLOT_LINKS),
+)
+def ask(
+    name: Name,
+    idempotency_key: Annotated[schemas.Key, Header()],
+    experiments: WriteAccess,
+    response: Response,
+) -> Answer:
+    """Decide the next slot. A second request with the same key gets the same answer."""
+    found = experiments.writers[name].find_or_decide(key=idempotency_key)
+    return _answer_decision(*found, experiments.metrics, response)
+
+
+@router.put(
+    "/experiments/{name}/slots/{n}/decision",
+    status_code=201,
+    operation_id="decide",
+    response_model=schemas.DecisionAnswer,
+    responses=document_errors(NOT_FOUND, CONFLICT, has_body=True)
+    | document_repeat(schemas.DecisionAnswer, _SLOT_LINKS),
+)
+def decide(name: Name, n: Number, experiments: WriteAccess, response: Response) -> Answer:
+    """Decide slot n, which must be the next slot. If it was decided before, repeat the decision."""
+    found = experiments.writers[name].find_or_decide(slot=n)
+    return _answer_decision(*found, experiments.metrics, response)
+
+
+@router.put(
+    "/experiments/{name}/slots/{n}/total",
+    status_code=201,
+    operation_id="tell",
+    response_model=schemas.TotalAnswer,
+    responses=document_errors(NOT_FOUND, CONFLICT, UNLIKELY, has_body=True)
+    | document_repeat(schemas.TotalAnswer),
+)
+def tell(
+    name: Name,
+    n: Number,
+    given: schemas.NewTotal | schemas.NewMissing,
+    experiments: WriteAccess,
+    response: Response,
+) -> Answer:
+    """Record the total of a slot, or that it is missing."""
+    experiment = experiments.writers[name]
+    if isinstance(given, schemas.NewTotal):
+        record = experiment.tell(
+            n, given.total, arm=given.arm, revise=given.revise, confirm=given.confirm
+        )
+    else:
+        record = experiment.mark_missing(n, revise=given.revise)
+    response.status_code = 201 if _count_if_new(record, experiments.metrics) else 200
+    return record.to_dict()
+
+
+@router.post(
+    "/experiments/{name}/totals",
+    status_code=201,
+    operation_id="tell_many",
+    response_model=schemas.TotalsAnswer,
+    responses=document_errors(NOT_FOUND, CONFLICT, UNLIKELY, has_body=True)
+    | document_repeat(schemas.TotalsAnswer),
+)
+def tell_many(
+    name: Name, given: schemas.NewTotals, experiments: WriteAccess, response: Response
+) -> Answer:
+    """Record for several slots the total, or that it is missing. All are recorded, or none."""
+    rows = [
+        (each.slot, each.total, each.arm)
+        if isinstance(each, schemas.ListedTotal)
+        else (each.slot, None)
+        for each in given.totals
+    ]
+    records = experiments.writers[name].tell_many(rows, revise=given.revise, confirm=given.confirm)
+    new = [_count_if_new(record, experiments.metrics) for record in records]
+    response.status_code = 201 if any(new) else 200
+    return {"totals": [record.to_dict() for record in records]}
+
+
+@router.post(
+    "/experiments/{name}/skip",
+    operation_id="skip",
+    response_model=schemas.StatusAnswer,
+    responses=document_errors(NOT_FOUND, CONFLICT, has_body=True),
+)
+def skip(name: Name, given: schemas.NewGap, experiments: WriteAccess) -> Answer:
+    """Record that nothing was decided for some slots, from the next slot on.
+
+    A second request with the same slots changes nothing.
+    """
+    return experiments.writers[name].skip(given.first, given.last).to_dict()
+
+
+@router.post(
+    "/experiments/{name}/end",
+    operation_id="end",
+    response_model=schemas.StatusAnswer,
+    responses=document_errors(NOT_FOUND, has_body=True),
+)
+def end(name: Name, experiments: AdminAccess) -> Answer:
+    """End an experiment for good. The answer is its final status."""
+    return experiments.writers[name].end().to_dict()
+
+
+@router.delete(
+    "/experiments/{name}",
+    operation_id="delete",
+    response_model=schemas.DeletionAnswer,
+    responses=document_errors(
+        NOT_FOUND,
+        {409: "The log does not end with the hash `last`; `recorded` has the hash at its end."},
+        has_body=True,
+    ),
+)
+def delete(
+    name: Name,
+    experiments: AdminAccess,
+    confirm: Annotated[str, Query(description="The name of the experiment, once more.")],
+    last: Annotated[
+        str,
+        Query(description="The hash in the last line of the log, as proof that you have the log."),
+    ],
+) -> Answer:
+    """Delete an experiment for good, even a damaged one.
+
+    Download its log first: after this request, the service has no copy of it.
+    """
+    with about("confirm"):
+        if confirm != name:
+            raise ParameterError(
+                f"confirm must repeat the experiment's name, {name!r}, got {confirm[:100]!r}"
+            )
+    remove_exported(experiments.storage, name, last)
+    return {"deleted": name}
+
+
+def _answer_decision(
+    decision: Decision, is_new: bool, metrics: Metrics, response: Response
+) -> Answer:
+    if is_new:
+        metrics.count_event("decision")
+    response.status_code = 201 if is_new else 200
+    return decision.to_dict()
+
+
+def _count_if_new(record: TotalRecord, metrics: Metrics) -> bool:
+    is_new = record.change != "unchanged"
+    if is_new:
+        metrics.count_event("total")
+    return is_new

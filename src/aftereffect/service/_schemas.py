@@ -1,0 +1,268 @@
+"""Requests and answers as pydantic models; the OpenAPI document is made from them."""
+
+import inspect
+import re
+from dataclasses import is_dataclass
+from functools import cache
+from types import GenericAlias, UnionType
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
+
+from aftereffect._core import MAX_SEED
+from aftereffect.lag import LagEstimate
+from aftereffect.live import (
+    MAX_ARMS,
+    MAX_KEY_LENGTH,
+    MAX_LIVE_SLOTS,
+    MAX_NAME_LENGTH,
+    Decision,
+    SlotRecord,
+    Status,
+    TotalRecord,
+    Verification,
+)
+from aftereffect.service._cache import Piece
+
+#: Characters of a policy's spec string.
+_MAX_POLICY = 1_000
+#: Totals in one request: they fit into a body, and other writers do not wait long for them.
+MAX_TOTALS = 10_000
+
+
+def check_digits(given: object) -> object:
+    """Refuse text that Python would read as a number but is not plain digits: 0.0, +0, 1_0, 007."""
+    if isinstance(given, str) and not re.fullmatch(r"0|[1-9][0-9]*|-[1-9][0-9]*", given):
+        raise ValueError("a slot is written in plain digits, such as 17")
+    return given
+
+
+Name = Annotated[
+    str,
+    Field(
+        pattern=rf"^[A-Za-z0-9._-]{{1,{MAX_NAME_LENGTH}}}$", description="The experiment's name."
+    ),
+]
+Number = Annotated[
+    int,
+    Field(ge=0, lt=MAX_LIVE_SLOTS, description="The number of a slot; the first is 0."),
+    BeforeValidator(check_digits),
+]
+Key = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=MAX_KEY_LENGTH,
+        pattern=r"^[!-~]([ -~]*[!-~])?$",
+        description="Chosen by the client for one slot. The same key always gives the same slot.",
+    ),
+]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Strict(BaseModel):
+    """Takes the fields it declares, in their types, and nothing else: "1" is not a number."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class NewExperiment(Strict):
+    """The settings of an experiment; they cannot be changed later."""
+
+    name: Name
+    arms: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]],
+        Field(
+            min_length=2,
+            max_length=MAX_ARMS,
+            description="The arms to choose from, all different.",
+            examples=[["A", "B", "C"]],
+        ),
+    ]
+    policy: Annotated[
+        str,
+        Field(
+            max_length=_MAX_POLICY,
+            description="The spec string of a policy.",
+            examples=["ars-ucb", "ars-ucb(alpha=1)"],
+        ),
+    ]
+    reward_range: Annotated[
+        list[Finite],
+        Field(
+            min_length=2,
+            max_length=2,
+            description="The smallest and the largest reward of one pull, summed over all slots in "
+            "which it arrives.",
+            examples=[[0, 200]],
+        ),
+    ]
+    max_total: Annotated[
+        Finite | None,
+        Field(description="Totals above this are refused: they are probably typing errors."),
+    ] = None
+    horizon: Annotated[
+        int | None,
+        Field(
+            ge=2,
+            le=MAX_LIVE_SLOTS,
+            description="The number of slots that the experiment will last; some policies need it.",
+        ),
+    ] = None
+    seed: Annotated[
+        int | None,
+        Field(
+            ge=0,
+            le=MAX_SEED,
+            description="The seed of a randomised policy. By default, a seed is drawn.",
+        ),
+    ] = None
+
+
+Revise = Annotated[
+    bool,
+    Field(description="Replace the recorded total. This is refused if a decision depends on it."),
+]
+Total = Annotated[
+    Finite,
+    Field(
+        description="Everything that was observed in the slot, whichever arms it came from.",
+        examples=[37],
+    ),
+]
+Arm = Annotated[
+    str | None,
+    Field(
+        max_length=MAX_NAME_LENGTH,
+        description="The arm that was really pulled, if it is not the one that was decided.",
+    ),
+]
+Confirm = Annotated[
+    bool, Field(description="Record a total even if it is far from all earlier totals.")
+]
+Missing = Annotated[
+    Literal[True], Field(description="The total of the slot is lost. The only value is true.")
+]
+
+
+class NewTotal(Strict):
+    """The total of a slot."""
+
+    total: Total
+    arm: Arm = None
+    revise: Revise = False
+    confirm: Confirm = False
+
+
+class NewMissing(Strict):
+    """A slot whose total is lost."""
+
+    missing: Missing
+    revise: Revise = False
+
+
+class ListedTotal(Strict):
+    """The total of one slot, in a list of several."""
+
+    slot: Number
+    total: Total
+    arm: Arm = None
+
+
+class ListedMissing(Strict):
+    """A slot whose total is lost, in a list of several."""
+
+    slot: Number
+    missing: Missing
+
+
+class NewTotals(Strict):
+    """The totals of several slots: all of them are recorded, or none."""
+
+    totals: Annotated[list[ListedTotal | ListedMissing], Field(max_length=MAX_TOTALS)]
+    revise: Revise = False
+    confirm: Confirm = False
+
+
+class NewGap(Strict):
+    """Slots for which nothing was decided."""
+
+    first: Annotated[
+        int,
+        Field(
+            ge=0,
+            lt=MAX_LIVE_SLOTS,
+            description="The first slot of the gap: the next slot of the experiment.",
+        ),
+    ]
+    last: Annotated[int, Field(ge=0, lt=MAX_LIVE_SLOTS, description="The last slot of the gap.")]
+
+
+def answer_model(name: str, doc: str, /, **fields: Any) -> Any:
+    """A model of an answer with these fields."""
+    return create_model(
+        name, __doc__=doc, **cast(Any, {field: (kind, ...) for field, kind in fields.items()})
+    )
+
+
+@cache
+def model_of(record: type, /, *, float_type: Any = float, **further: Any) -> Any:
+    """The model of a record of the library, field by field, and of fields that JSON has more.
+
+    `float_type` is the type of numbers; ``float | None`` where JSON has None for infinity or NaN.
+    """
+    fields = {
+        name: _json_type(hint, float_type)
+        for name, hint in get_type_hints(record).items()
+        if not name.startswith("_")
+    }
+    doc = re.split(r"\n+(?=Examples\n-|>>>)", inspect.getdoc(record) or "")[0]
+    return answer_model(f"{record.__name__}Answer", doc, **fields | further)
+
+
+def _json_type(hint: Any, float_type: Any) -> Any:
+    """The type that a field has in JSON: lists for tuples, models for records."""
+    if hint is float:
+        return float_type
+    if get_origin(hint) is tuple:
+        return GenericAlias(list, (_json_type(get_args(hint)[0], float),))
+    if get_origin(hint) in (Union, UnionType):
+        return Union[tuple(_json_type(each, float_type) for each in get_args(hint))]  # noqa: UP007
+    if isinstance(hint, type) and (hasattr(hint, "_fields") or is_dataclass(hint)):
+        return model_of(hint, float_type=float_type)
+    return hint
+
+
+DecisionAnswer = model_of(Decision)
+TotalAnswer = model_of(TotalRecord)
+TotalsAnswer = answer_model(
+    "TotalsAnswer",
+    "What was recorded for each slot, in the order of the request.",
+    totals=GenericAlias(list, (TotalAnswer,)),
+)
+StatusAnswer = model_of(Status)
+VerificationAnswer = model_of(Verification, whole=bool)
+ExperimentsAnswer = answer_model(
+    "ExperimentsAnswer", "All experiments, in the order of their creation.", experiments=list[str]
+)
+DeletionAnswer = answer_model("DeletionAnswer", "The experiment was deleted.", deleted=str)
+HistoryAnswer = answer_model(
+    "HistoryAnswer",
+    "Some slots of the history. To get the slots after them, send `last` as the query `after`.",
+    slots=GenericAlias(list, (model_of(SlotRecord),)),
+    last=int,
+)
+TimelineAnswer = answer_model(
+    "TimelineAnswer",
+    "The history from the first slot to now, in pieces of `width` slots.",
+    slots=int,
+    width=int,
+    pieces=GenericAlias(list, (model_of(Piece),)),
+)
+LagAnswer = model_of(LagEstimate, float_type=float | None)
+HealthAnswer = answer_model(
+    "HealthAnswer",
+    "The service answers, and its storage can be read and written.",
+    status=Literal["ok"],
+    version=str,
+)

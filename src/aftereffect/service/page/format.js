@@ -1,0 +1,123 @@
+// @ts-check
+// Numbers and sentences for people.
+
+const LANGUAGE = document.documentElement.lang;
+const MISSING = "–";
+/** By digits; making a format takes longer than using it a hundred times. */
+const formats = new Map();
+const MAX_RANGES = 6;
+
+const whole = new Intl.NumberFormat(LANGUAGE);
+const oneDigit = { minimumFractionDigits: 1, maximumFractionDigits: 1 };
+const percents = new Intl.NumberFormat(LANGUAGE, { style: "percent", ...oneDigit });
+const wholePercents = new Intl.NumberFormat(LANGUAGE, { style: "percent" });
+const compact = new Intl.NumberFormat(LANGUAGE, { notation: "compact", maximumSignificantDigits: 3 });
+const scientific = new Intl.NumberFormat(LANGUAGE, { notation: "scientific", maximumSignificantDigits: 4 });
+const clock = new Intl.DateTimeFormat(LANGUAGE, { timeStyle: "medium" });
+const joined = new Intl.ListFormat(LANGUAGE, { type: "conjunction" });
+const plural = new Intl.PluralRules(LANGUAGE);
+
+export const formatTime = (moment) => clock.format(moment);
+export const formatCount = (number) => whole.format(number);
+/** A number and a noun: "1 slot", "2 slots". */
+export function formatQuantity(number, one, many = `${one}s`) {
+  return `${formatCount(number)} ${plural.select(number) === "one" ? one : many}`;
+}
+
+export const formatWholePercent = (share) => wholePercents.format(share);
+export const formatPercent = (share) => (share === null ? MISSING : percents.format(share));
+/** With one decimal, and not below zero: an estimate of a time can be slightly negative. */
+export const formatTenths = (number) => formatWithDigits(1).format(Math.max(0, number));
+export const formatDuration = (slots) => `${formatTenths(slots)} slots`;
+export const joinWords = (parts) => joined.format(parts);
+
+/** A format for amounts that belong together: the largest gets four digits. */
+export function makeAmountFormat(values) {
+  const largest = values.reduce((most, value) => (value === null ? most : Math.max(most, Math.abs(value))), 0);
+  const extreme = largest >= 1e9 || (largest > 0 && largest < 1e-3);
+  const digits = largest > 0 ? Math.max(0, 3 - Math.floor(Math.log10(largest))) : 0;
+  const format = extreme ? scientific : formatWithDigits(digits);
+  return (value) => (value === null ? MISSING : format.format(value));
+}
+
+/** A format for the ticks of an axis, given their distance. */
+export function makeTickFormat(step, largest) {
+  if (largest >= 1e5 || step < 1e-4) return (value) => compact.format(value);
+  const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+  return (value) => formatWithDigits(digits).format(value);
+}
+
+function formatWithDigits(digits) {
+  const options = { minimumFractionDigits: digits, maximumFractionDigits: digits };
+  if (!formats.has(digits)) formats.set(digits, new Intl.NumberFormat(LANGUAGE, options));
+  return formats.get(digits);
+}
+
+/** Slot numbers in a few words: "slots 3, 7 and 9–12". */
+function listSlots(numbers) {
+  const ranges = [];
+  for (const number of numbers) {
+    const last = ranges.at(-1);
+    if (last && last[1] === number - 1) last[1] = number;
+    else ranges.push([number, number]);
+  }
+  const shown = ranges.slice(0, MAX_RANGES).map(([first, last]) => formatSpan(first, last));
+  const left = ranges.slice(MAX_RANGES).reduce((sum, [first, last]) => sum + last - first + 1, 0);
+  if (left > 0) shown.push(`${formatCount(left)} more`);
+  return `${numbers.length === 1 ? "slot" : "slots"} ${joinWords(shown)}`;
+}
+
+/** One number, or the first and the last. */
+export function formatSpan(first, last) {
+  return first === last ? formatCount(first) : `${formatCount(first)}–${formatCount(last)}`;
+}
+
+/** The state of an experiment in a word or two. */
+export function describeState(status) {
+  if (status.ended) return "ended";
+  if (status.next === null) return "all decided";
+  return status.next.hold ? "holding" : "running";
+}
+
+/** What is decided now: words before the arm, the arm (or null), words after it. */
+export function describeNow(status) {
+  const next = status.next;
+  const rounds = formatQuantity(status.rounds, "round");
+  if (status.ended) return [`Ended after ${formatQuantity(status.slots, "slot")} and ${rounds}.`, null, ""];
+  if (next === null) return [`All ${formatCount(status.slots)} slots of its horizon are decided.`, null, ""];
+  if (status.slots === 0) return ["No slots yet. Slot 0 will use ", next.arm, "."];
+  if (next.hold) return ["Holds ", next.arm, `: all planned slots of round ${formatCount(next.round)} are decided.`];
+  return ["Now ", next.arm, `, planned up to slot ${formatCount(next.until)}.`];
+}
+
+/** The totals that an experiment waits for, and its next slot. */
+export function describeWaiting(status) {
+  const awaited = status.awaited;
+  const totals = awaited.length === 1 ? "the total" : "the totals";
+  if (status.ended) return "This is the final status.";
+  if (status.next === null) {
+    return awaited.length ? `It waits for ${totals} of ${listSlots(awaited)}.` : "You can end it.";
+  }
+  const following = `Slot ${formatCount(status.next.slot)} is next, in round ${formatCount(status.next.round)}.`;
+  if (awaited.length === 0) return following;
+  const come = awaited.length === 1 ? "comes" : "come";
+  const missing = `${totals} of ${listSlots(awaited)}`;
+  const waiting = status.next.hold ? `The arm stays until ${missing} ${come}.` : `Outstanding: ${missing}.`;
+  return `${waiting} ${following}`;
+}
+
+/** How many slots late the totals come. */
+export function describeLateness(lateness) {
+  if (lateness === null) return "none yet";
+  return lateness ? `${formatQuantity(lateness, "slot")} late` : "on time";
+}
+
+/** The lag of a reward, or why it is unknown. */
+export function describeLag({ conclusive, reason, mean, low, high, level, p90 }) {
+  if (!conclusive) return `Unknown: ${reason}.`;
+  if (high < 0.05 && p90.high < 0.05) return "A reward arrives in the slot of its pull.";
+  const band = `${formatWholePercent(level)} band ${formatTenths(low)} to ${formatTenths(high)}`;
+  const within = `${formatTenths(p90.low)} to ${formatTenths(p90.high)}`;
+  const most = `nine tenths have arrived after ${formatDuration(p90.value)} (${within})`;
+  return `A reward takes ${formatDuration(mean)} on average (${band}); ${most}.`;
+}

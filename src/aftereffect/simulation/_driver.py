@@ -1,0 +1,184 @@
+"""The simulation loop: decide, collect, absorb, until the horizon. `_compiled` makes it fast."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from aftereffect._core import (
+    Matrix,
+    Params,
+    PolicyKernels,
+    Slots,
+    State,
+    Vector,
+    World,
+    WorldKernels,
+    short_repr,
+)
+from aftereffect.errors import ParameterError
+from aftereffect.policies import map_arrays
+
+Play: TypeAlias = Callable[
+    [
+        State,
+        Params,
+        Matrix,
+        World,
+        int,
+        Slots,
+        Vector,
+        Vector,
+        np.random.Generator,
+        np.random.Generator,
+    ],
+    int,
+]
+BatchPlay: TypeAlias = Callable[
+    [
+        State,
+        Params,
+        Matrix,
+        World,
+        int,
+        Slots,
+        Matrix,
+        Matrix,
+        Slots,
+        Sequence[np.random.Generator],
+        Sequence[np.random.Generator],
+    ],
+    None,
+]
+
+#: ``take_state(states, r)``: the state of run r, as views of arrays that hold those of a batch.
+TakeState: TypeAlias = Callable[[State, int], State]
+
+#: Runs per call. The generators come as a tuple whose length is part of the compiled signature, so
+#: all calls use the same number.
+BATCH = 16
+
+
+def make_driver(policy: PolicyKernels, bandit: WorldKernels) -> Play:
+    """Make the function that plays one run to the horizon.
+
+    It writes the regret at the checkpoints and the pulls of each arm, and returns the number of
+    rounds. An invalid decision at slot t ends the run: it then returns -1 - t, with the arm and the
+    slots of that decision in ``pulls`` and the window in ``regret``. Compiled code cannot format a
+    message; `bad_decision` does.
+    """
+    decide, absorb = policy
+    collect, count_regret = bandit
+
+    def play(
+        state: State,
+        params: Params,
+        memory: Matrix,
+        world: World,
+        horizon: int,
+        checkpoints: Slots,
+        regret: Vector,
+        pulls: Vector,
+        policy_rng: np.random.Generator,
+        world_rng: np.random.Generator,
+    ) -> int:
+        t = rounds = reached = 0
+        lost = 0.0
+        while t < horizon:
+            arm, wanted, window = decide(state, params, t, policy_rng)
+            if not (0 <= arm < pulls.shape[0] and wanted >= 1 and 0 <= window <= wanted):
+                # Compiled code does not check indices: a faulty kernel would write into other
+                # memory, and nobody would notice.
+                pulls[0], pulls[1], regret[0] = arm, wanted, window
+                return -1 - t
+            slots = min(wanted, horizon - t)
+            whole = slots == wanted
+            total = collect(memory, world, t, arm, slots, window if whole else 0, world_rng)
+            while reached < checkpoints.shape[0] and checkpoints[reached] <= t + slots:
+                regret[reached] = lost + count_regret(world, t, arm, checkpoints[reached] - t)
+                reached += 1
+            lost += count_regret(world, t, arm, slots)
+            pulls[arm] += slots
+            if whole:
+                absorb(state, params, arm, window, total)
+            t += slots
+            rounds += 1
+        return rounds
+
+    return play
+
+
+def bad_decision(policy: str, arms: int, t: int, decision: object) -> ParameterError:
+    """Return the error to raise for an invalid decision of a policy."""
+    wanted = (
+        f"(arm, slots, window): an arm from 0 to {arms - 1}, at least one slot, "
+        "a window within the slots, as whole numbers"
+    )
+    return ParameterError(
+        f"decide of {policy} must return {wanted}, got {short_repr(decision)} at slot {t}"
+    )
+
+
+def stack_states(state: State, count: int) -> State:
+    """Repeat each array of a state along a new first axis, once for each run of a batch."""
+    return map_arrays(lambda array: np.broadcast_to(array, (count, *array.shape)).copy(), state)
+
+
+def make_take_state(state: State) -> TakeState:
+    """Make the function that takes one run's state out of the states of a batch.
+
+    Compiled code cannot loop over the fields of a named tuple. So this writes a function for the
+    fields of this one: ``return Averages(states.pulls[r], states.total[r], ...)``.
+    """
+    classes: dict[str, Any] = {}
+
+    def write_view(part: Any, name: str) -> str:
+        if isinstance(part, np.ndarray):
+            return f"{name}[r]"
+        cls = f"Tuple{len(classes)}"
+        classes[cls] = type(part)
+        fields = zip(type(part)._fields, part, strict=True)
+        views = [write_view(inner, f"{name}.{field}") for field, inner in fields]
+        return f"{cls}({', '.join(views)})"
+
+    source = f"def take_state(states, r):\n    return {write_view(state, 'states')}\n"
+    exec(compile(source, __file__, "exec"), classes)
+    classes["take_state"].__module__ = __name__
+    return cast(TakeState, classes["take_state"])
+
+
+def make_batch_driver(play: Play, take_state: TakeState) -> BatchPlay:
+    """Make the function that plays several runs in one call.
+
+    A run may last microseconds, and threads only scale if they rarely take the interpreter's lock.
+    """
+
+    def play_batch(
+        states: State,
+        params: Params,
+        memory: Matrix,
+        world: World,
+        horizon: int,
+        checkpoints: Slots,
+        regret: Matrix,
+        pulls: Matrix,
+        rounds: Slots,
+        policy_rngs: Sequence[np.random.Generator],
+        world_rngs: Sequence[np.random.Generator],
+    ) -> None:
+        for r in range(rounds.shape[0]):
+            memory[:] = 0.0
+            rounds[r] = play(
+                take_state(states, r),
+                params,
+                memory,
+                world,
+                horizon,
+                checkpoints,
+                regret[r],
+                pulls[r],
+                policy_rngs[r],
+                world_rngs[r],
+            )
+
+    return play_batch

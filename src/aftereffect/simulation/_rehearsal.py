@@ -1,0 +1,164 @@
+"""A first, short run of a policy as plain Python, with arrays that check indices.
+
+Machine code does not check them: a kernel that writes beyond its arrays would change other memory
+without an error. Totals are made up, so that a rehearsal takes a few milliseconds with any bandit.
+"""
+
+import traceback
+from collections.abc import Callable
+from numbers import Integral
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from aftereffect._core import PACKAGE, Params, State, short_repr
+from aftereffect.errors import ParameterError
+from aftereffect.policies import Policy, map_arrays
+from aftereffect.simulation._driver import bad_decision
+
+_ROUNDS, _MIN_ROUNDS = 64, 8
+#: Rounds times arms of one rehearsal.
+_MAX_WORK = 64_000
+#: Folders without kernels of users: an error there is reported at the line that called it.
+_LIBRARIES = (PACKAGE, Path(np.__file__).parent)
+
+
+class CheckedArray(np.ndarray[Any, Any]):
+    """An array that accepts indices from 0 to its length only, and names an invalid one."""
+
+    def __getitem__(self, index: Any) -> Any:
+        self._check(index)
+        return super().__getitem__(index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._check(index)
+        if not self.flags.writeable:
+            raise IndexError("params are written to; keep what changes in the state")
+        super().__setitem__(index, value)
+
+    def _check(self, index: Any) -> None:
+        indices = index if isinstance(index, tuple) else (index,)
+        if any(each is None or each is ... for each in indices):  # only numpy knows the dimensions
+            return
+        for dimension, (each, length) in enumerate(zip(indices, self.shape, strict=False)):
+            if isinstance(each, (int, np.integer)) and not 0 <= each < length:
+                ahead = "; write shape[0] - 1 for the last one" if each < 0 else ""
+                which = (
+                    f"index {each} of dimension {dimension}" if self.ndim > 1 else f"index {each}"
+                )
+                raise IndexError(f"{which} is outside of 0 to {length - 1}{ahead}")
+
+
+def copy_checked(array: Any, *, writable: bool = True) -> CheckedArray:
+    """Copy an array into one that checks indices.
+
+    >>> copy_checked([1.0, 2.0])[2]
+    Traceback (most recent call last):
+    IndexError: index 2 is outside of 0 to 1
+    """
+    copy = np.array(array).view(CheckedArray)
+    copy.setflags(write=writable)
+    return copy
+
+
+def rehearse(policy: Policy, arms: int, horizon: int) -> None:
+    """Play some rounds of a policy with made-up totals.
+
+    Raises
+    ------
+    ParameterError
+        If a kernel fails or uses an index outside of its arrays, with its function, file and line;
+        or if a decision cannot be played.
+    """
+    state, params = policy.initial(arms), policy.params(arms, horizon)
+    check_state(policy, state)
+    state, params = map_arrays(copy_checked, state), check_indices(params)
+    policy_rng, world_rng = (np.random.Generator(np.random.PCG64(seed)) for seed in (1, 2))
+    t = 0
+    for _ in range(max(_MIN_ROUNDS, min(_ROUNDS, _MAX_WORK // arms))):
+        arm, slots, window = call_decide(policy, state, params, arms, t, policy_rng)
+        t += slots
+        if t > horizon:
+            return
+        call_absorb(policy, state, params, arm, window, window * world_rng.random())
+        if t == horizon:
+            return
+
+
+def check_indices(params: Params) -> Params:
+    """Copy parameters so that their arrays check indices and cannot be written to."""
+    return map_arrays(lambda array: copy_checked(array, writable=False), params)
+
+
+def check_state(policy: Policy, state: object) -> None:
+    """Refuse a state that is not a named tuple of C-contiguous float64 arrays, or such tuples."""
+    if not hasattr(state, "_fields"):
+        raise ParameterError(
+            f"initial(arms) of {policy} must be a named tuple of arrays, got {short_repr(state)}"
+        )
+    for name, part in zip(state._fields, cast(Any, state), strict=True):
+        if isinstance(part, tuple):
+            check_state(policy, part)
+        elif not (
+            isinstance(part, np.ndarray)
+            and part.dtype == np.float64
+            and part.ndim > 0
+            and part.flags.c_contiguous
+        ):
+            came = f"{part.dtype} numbers" if isinstance(part, np.ndarray) else short_repr(part)
+            wanted = "a C-contiguous float64 array of one dimension or more"
+            raise ParameterError(f"{name} in the state of {policy} must be {wanted}, got {came}")
+
+
+def call_decide(
+    policy: Policy, state: State, params: Params, arms: int, t: int, rng: Any
+) -> tuple[int, int, int]:
+    """Call `decide` at slot t and return its arm, slots and window; refuse invalid ones.
+
+    >>> from aftereffect.policies import RoundRobin
+    >>> policy = RoundRobin()
+    >>> call_decide(policy, policy.initial(2), policy.params(2, 10), 2, 0, None)
+    (0, 1, 0)
+    """
+    decision = _call(policy, policy.kernels().decide, state, params, t, rng)
+    if not (
+        isinstance(decision, tuple)
+        and len(decision) == 3
+        and all(isinstance(each, Integral) for each in decision)
+    ):
+        raise bad_decision(str(policy), arms, t, decision)
+    arm, slots, window = map(int, decision)
+    if not (0 <= arm < arms and slots >= 1 and 0 <= window <= slots):
+        raise bad_decision(str(policy), arms, t, decision)
+    return arm, slots, window
+
+
+def call_absorb(
+    policy: Policy, state: State, params: Params, arm: int, window: int, total: float
+) -> None:
+    """Let a policy learn from a round."""
+    _call(policy, policy.kernels().absorb, state, params, arm, window, total)
+
+
+def _call(policy: Policy, kernel: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        with np.errstate(all="ignore"):  # as in machine code
+            return kernel(*arguments)
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [
+            frame
+            for frame in frames
+            if not any(part in Path(frame.filename).parents for part in _LIBRARIES)
+        ]
+        last = (own or frames)[-1]
+        where = f"{last.name} ({Path(last.filename).name}, line {last.lineno})"
+        problem = (
+            str(error)
+            if isinstance(error, (IndexError, AssertionError))
+            else f"{type(error).__name__}: {error}"
+        )
+        raise ParameterError(
+            f"a kernel of {policy} fails in {where}: {' '.join(problem.split())}"
+        ) from error

@@ -1,0 +1,285 @@
+"""A task is data: which policy, in which bandit, which replications. Running it gives arrays."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from aftereffect._core import (
+    POLICY,
+    WORLD,
+    Engine,
+    Matrix,
+    Params,
+    PolicyKernels,
+    Slots,
+    State,
+    made_by,
+    seed_sequence,
+)
+from aftereffect.bandits import Bandit, EngineName
+from aftereffect.policies import Policy
+from aftereffect.simulation._contents import own_code
+from aftereffect.simulation._driver import (
+    BATCH,
+    BatchPlay,
+    bad_decision,
+    make_batch_driver,
+    make_driver,
+    make_take_state,
+    stack_states,
+)
+from aftereffect.simulation._rehearsal import rehearse
+
+#: The multiplier of the recurrence that PCG64 is.
+_MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645
+#: A function that turns kernels into a batch driver.
+Builder = Callable[[PolicyKernels, Engine, State, Params], BatchPlay]
+
+
+def interpret_driver(
+    policy: PolicyKernels, engine: Engine, state: State, params: Params
+) -> BatchPlay:
+    """Make the batch driver in plain Python, for tests and for stepping through in a debugger."""
+    return make_batch_driver(make_driver(policy, engine.kernels), make_take_state(state))
+
+
+def compile_driver(
+    policy: PolicyKernels, engine: Engine, state: State, params: Params
+) -> BatchPlay:
+    """Compile the batch driver. Only this imports numba."""
+    from aftereffect.simulation._compiled import compile_batch_driver
+
+    return compile_batch_driver(policy, engine, state, params)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Some replications of one policy in one bandit.
+
+    >>> import aftereffect as ae
+    >>> bandit = ae.StochasticBandit([0.9, 0.5])
+    >>> task = Task(ae.RoundRobin(), bandit, "roundwise", 10, (10,), 1, range(20))
+    >>> [len(batch.replications) for batch in task.batches()]
+    [16, 4]
+    """
+
+    policy: Policy
+    bandit: Bandit
+    engine: EngineName
+    horizon: int
+    checkpoints: tuple[int, ...]
+    seed: int
+    replications: range
+
+    @property
+    def made_by(self) -> str:
+        """The code that plays it here: the same wherever the same code is loaded."""
+        return made_by() + own_code(self.policy, self.bandit, constants=False)
+
+    def only(self, replications: range) -> "Task":
+        """Return the same task for some of the replications."""
+        return replace(self, replications=replications)
+
+    def batches(self) -> Iterator["Task"]:
+        """Split it into parts that one call of the driver takes."""
+        for first in range(0, len(self.replications), BATCH):
+            yield self.only(self.replications[first : first + BATCH])
+
+
+class Runs(NamedTuple):
+    """By replication: regret at each checkpoint, pulls of each arm, number of rounds."""
+
+    regret: Matrix
+    pulls: Matrix
+    rounds: Slots
+
+    @classmethod
+    def zeros(cls, task: Task) -> "Runs":
+        """Return arrays for the replications of a task."""
+        count = len(task.replications)
+        return cls(
+            regret=np.zeros((count, len(task.checkpoints))),
+            pulls=np.zeros((count, task.bandit.arms)),
+            rounds=np.zeros(count, dtype=np.int64),
+        )
+
+
+class Streams:
+    """The generators of policies and bandits, for a batch at a time.
+
+    Those of a replication are the same whatever else runs, wherever, in whatever order. They are
+    made once and then set to other replications: making them, and passing new ones to machine code,
+    takes longer than many a run.
+    """
+
+    def __init__(self) -> None:
+        self._policies: list[np.random.Generator] = []
+        self._worlds: list[np.random.Generator] = []
+
+    def of(
+        self, seed: int, replications: range
+    ) -> tuple[tuple[np.random.Generator, ...], tuple[np.random.Generator, ...]]:
+        """Return a full batch of generators for policies, and one for bandits.
+
+        With fewer replications than a batch has, the first generator fills the rest.
+        """
+        for part, generators in ((POLICY, self._policies), (WORLD, self._worlds)):
+            for number, replication in enumerate(replications):
+                seeds = seed_sequence(seed, replication, part)
+                if number < len(generators):
+                    generators[number].bit_generator.state = _initial_state(seeds)
+                else:
+                    generators.append(np.random.Generator(np.random.PCG64(seeds)))
+        count = len(replications)
+        return _pad(self._policies, count), _pad(self._worlds, count)
+
+
+def _pad(generators: list[np.random.Generator], count: int) -> tuple[np.random.Generator, ...]:
+    return (*generators[:count], *generators[:1] * (BATCH - count))
+
+
+def _initial_state(seeds: np.random.SeedSequence) -> dict[str, object]:
+    """Return the state in which ``PCG64(seeds)`` begins."""
+    high, low, high_step, low_step = map(int, seeds.generate_state(4, np.uint64))
+    step = ((high_step << 64 | low_step) << 1 | 1) % 2**128
+    state = ((step + (high << 64 | low)) * _MULTIPLIER + step) % 2**128
+    return {
+        "bit_generator": "PCG64",
+        "state": {"state": state, "inc": step},
+        "has_uint32": 0,
+        "uinteger": 0,
+    }
+
+
+class Prepared(NamedTuple):
+    """What the batches of a task share: driver, engine, policy parameters, and which code plays."""
+
+    play_batch: BatchPlay
+    engine: Engine
+    params: Params
+    made_by: str
+
+
+def prepare(task: Task, build: Builder = compile_driver, engine: Engine | None = None) -> Prepared:
+    """Prepare a task to be played, on the engine that it names or on another.
+
+    A policy from outside this package is rehearsed first: machine code does not check indices.
+    """
+    if own_code(task.policy):
+        rehearse(task.policy, task.bandit.arms, task.horizon)
+    chosen = engine or task.bandit.engine(task.engine, task.horizon)
+    params = task.policy.params(task.bandit.arms, task.horizon)
+    state = task.policy.initial(task.bandit.arms)
+    play_batch = build(task.policy.kernels(), chosen, state, params)
+    return Prepared(play_batch, chosen, params, task.made_by)
+
+
+class PreparedTasks:
+    """A small cache of prepared tasks, by the name that `run_tasks` gave them.
+
+    By name and not by content: a name belongs to one call of `simulate`, so that code which a user
+    edits between two calls is not mistaken for what it was.
+    """
+
+    def __init__(self, size: int = 2) -> None:
+        self._size = size
+        self._lock = threading.Lock()
+        self._prepared: dict[str, Future[Prepared]] = {}
+
+    def get(self, name: str, task: Task) -> Prepared:
+        """Prepare a task, once however many threads ask at a time: reward tables may be large."""
+        with self._lock:
+            first = name not in self._prepared
+            promise = self._prepared.setdefault(name, Future())
+            while len(self._prepared) > self._size:
+                del self._prepared[next(iter(self._prepared))]
+        if first:
+            try:
+                promise.set_result(prepare(task))
+            except BaseException as error:
+                promise.set_exception(error)
+                with self._lock:  # a second attempt may succeed, say with more free memory
+                    self._prepared.pop(name, None)
+        return promise.result()
+
+
+class ChunkResult(NamedTuple):
+    """Replications of a task, the processor time they took, and which code played them."""
+
+    runs: Runs
+    seconds: float
+    made_by: str
+
+
+class _ThreadStreams(threading.local):
+    """Generators that each thread has for itself."""
+
+    def __init__(self) -> None:
+        self.streams = Streams()
+
+
+_prepared_here, _of_this_thread = PreparedTasks(), _ThreadStreams()
+
+
+def run_chunk(name: str, task: Task, prepared: PreparedTasks = _prepared_here) -> ChunkResult:
+    """Play any number of replications of the task of that name, in this thread of any process.
+
+    Chunks of one task that follow each other in a process share what was compiled and tabulated
+    for the first.
+    """
+    ready = prepared.get(name, task)
+    start = time.thread_time()
+    parts = [run_batch(batch, ready, _of_this_thread.streams).runs for batch in task.batches()]
+    runs = Runs(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+    return ChunkResult(runs, time.thread_time() - start, ready.made_by)
+
+
+class BatchResult(NamedTuple):
+    """What one call of the driver leaves.
+
+    Besides the runs: the states of the policy by replication, and the memory of the engine after
+    the last one.
+    """
+
+    runs: Runs
+    states: State
+    memory: Matrix
+
+
+def run_batch(task: Task, prepared: Prepared, streams: Streams | None = None) -> BatchResult:
+    """Play the replications of a task, at most a batch, in one call of the driver.
+
+    >>> import aftereffect as ae
+    >>> bandit = ae.StochasticBandit([0.9, 0.5])
+    >>> task = Task(ae.RoundRobin(), bandit, "roundwise", 10, (10,), 1, range(2))
+    >>> run_batch(task, prepare(task, interpret_driver)).runs.pulls.tolist()
+    [[5.0, 5.0], [5.0, 5.0]]
+    """
+    result = BatchResult(
+        runs=Runs.zeros(task),
+        states=stack_states(task.policy.initial(task.bandit.arms), len(task.replications)),
+        memory=np.zeros(prepared.engine.memory),
+    )
+    prepared.play_batch(
+        result.states,
+        prepared.params,
+        result.memory,
+        prepared.engine.world,
+        task.horizon,
+        np.array(task.checkpoints, dtype=np.int64),
+        *result.runs,
+        *(streams or Streams()).of(task.seed, task.replications),
+    )
+    for regret, pulls, rounds in zip(*result.runs, strict=True):
+        if rounds < 0:
+            decision = tuple(
+                int(each) if each.is_integer() else each
+                for each in map(float, (*pulls[:2], regret[0]))
+            )
+            raise bad_decision(str(task.policy), task.bandit.arms, -1 - int(rounds), decision)
+    return result

@@ -1,0 +1,11 @@
+"""Environments: the battery, over everything registered."""
+
+import pytest
+
+import samples
+from aftereffect.testing import check_bandit
+
+
+@pytest.mark.parametrize("bandit", [*samples.BANDITS, *samples.ADVERSARIAL], ids=str)
+def test_battery(bandit):
+    check_bandit(bandit)

@@ -1,0 +1,456 @@
+"""Live experiments on the command line, and the examples of the documents."""
+
+import csv
+import importlib
+import io
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import aftereffect as ae
+from aftereffect.cli import main
+from aftereffect.live import DEFAULT_STORAGE, write_csv
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    """Commands find their storage in the environment."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AFTEREFFECT_STORAGE", "sqlite:///live.db")
+
+
+@pytest.fixture
+def run(capsys):
+    """What a command prints; it must succeed."""
+
+    def run(*arguments):
+        assert main([str(argument) for argument in arguments]) == 0, capsys.readouterr().err
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture
+def refused(capsys):
+    """What a command says when it fails: one line, and exit status 2."""
+
+    def refused(*arguments):
+        assert main([str(argument) for argument in arguments]) == 2
+        printed = capsys.readouterr()
+        (line,) = printed.err.splitlines()
+        return line.removeprefix("aftereffect: ")
+
+    return refused
+
+
+@pytest.fixture
+def banner(run):
+    run(
+        "create",
+        "banner",
+        "--arms",
+        "A, B,C",
+        "--policy",
+        "ars-ucb",
+        "--reward-range",
+        "0,200",
+        "--seed",
+        "3",
+    )
+
+
+def log():
+    experiment = ae.Experiment.open("banner", storage="sqlite:///live.db")
+    with experiment.storage.reading(1) as view:
+        return view.events(0, 1_000)
+
+
+def test_from_create_to_end(run):
+    status = run(
+        "create", "banner", "--arms", "A,B,C", "--policy", "ars-ucb", "--reward-range", "0,200"
+    )
+    assert status.startswith("banner: ars-ucb(alpha=4, growth=power(2)), 0 slots decided")
+    assert run("ask", "banner") == "slot 0: play A (round 0, planned up to slot 0)\n"
+    assert run("ask", "banner", "--slot", 0) == "slot 0: play A (round 0, planned up to slot 0)\n"
+    assert run("tell", "banner", 0, 37) == "slot 0: 37, recorded\n"
+    assert run("tell", "banner", 0, "37.0") == "slot 0: 37, unchanged\n"
+    assert run("ask", "banner", "--slot", 1) == "slot 1: play B (round 1, planned up to slot 1)\n"
+    assert run("ask", "banner") == "slot 2: play B (hold: round 1 waits for totals)\n"
+    assert run("mark-missing", "banner", 1) == "slot 1: missing, recorded\n"
+    assert run("tell", "banner", 2, 5) == "slot 2: 5, recorded\n"
+    assert run("status", "banner").splitlines()[1:] == [
+        "arm  pulls  share  rounds  mean  radius",
+        "A        1  33.3%       1    37   419.3",
+        "B        2  66.7%       1     5   419.3",
+        "C        0   0.0%       0     -       -",
+        "next: slot 3 plays C, planned up to slot 3",
+    ]
+    shown = [line.split()[:5] for line in run("history", "banner").splitlines()]
+    assert shown[:3] == [
+        ["slot", "arm", "round", "total", "remarks"],
+        ["0", "A", "0", "37", "-"],
+        ["1", "B", "1", "-", "missing"],
+    ]
+    assert run("history", "banner", "--after", 1).splitlines()[1].split()[4] == "hold"
+    assert run("verify", "banner").startswith("banner: whole, 6 events, 3 slots, 2 rounds")
+    assert run("end", "banner", "--yes").splitlines()[-1] == "ended"
+    assert run("end", "banner").splitlines()[-1] == "ended"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.usefixtures("banner")
+def test_ending_asks_first(run, refused, monkeypatch):
+    assert refused("end", "banner") == (
+        "end asks before it acts, and there is no terminal: give --yes"
+    )
+    for typed in ("", "\n", "n\n", "banner\n"):
+        monkeypatch.setattr(sys, "stdin", Terminal(typed))
+        assert refused("end", "banner").endswith("experiment 'banner' was not ended")
+    run("ask", "banner")
+    monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
+    assert run("end", "banner").endswith("ended\n")
+    assert "has ended" in refused("ask", "banner")
+
+
+@pytest.mark.usefixtures("banner")
+def test_json(run):
+    assert json.loads(run("ask", "banner", "--format", "json")) == {
+        "slot": 0,
+        "arm": "A",
+        "round": 0,
+        "until": 0,
+        "hold": False,
+    }
+    recorded = json.loads(run("tell", "banner", 0, 1.5, "--format", "json"))
+    assert recorded == [{"slot": 0, "total": 1.5, "change": "recorded", "arm": "A"}]
+    status = json.loads(run("status", "banner", "--format", "json"))
+    assert status["arms"][0] == {
+        "arm": "A",
+        "pulls": 1,
+        "share": 1.0,
+        "rounds": 1,
+        "mean": 1.5,
+        "radius": 0.0,
+    }
+    assert status["next"] == {"slot": 1, "arm": "B", "round": 1, "until": 1, "hold": False}
+    (line,) = json.loads(run("history", "banner", "--format", "json"))
+    assert (line["slot"], line["arm"], line["total"], line["missing"]) == (0, "A", 1.5, False)
+    assert json.loads(run("verify", "banner", "--format", "json")) == {
+        "name": "banner",
+        "events": 2,
+        "slots": 1,
+        "rounds": 1,
+        "problems": [],
+        "difference": None,
+        "whole": True,
+    }
+    assert json.loads(run("end", "banner", "--yes", "--format", "json"))["ended"] is True
+
+
+@pytest.mark.usefixtures("banner")
+def test_csv(run):
+    assert run("ask", "banner", "--format", "csv") == "slot,arm,round,until,hold\n0,A,0,0,false\n"
+    assert (
+        run("mark-missing", "banner", 0, "--format", "csv")
+        == "slot,total,change,arm\n0,,recorded,A\n"
+    )
+    assert list(csv.DictReader(io.StringIO(run("status", "banner", "--format", "csv"))))[2] == {
+        "arm": "C",
+        "pulls": "0",
+        "share": "0.0",
+        "rounds": "0",
+        "mean": "",
+        "radius": "",
+    }
+    assert run("history", "banner", "--format", "csv").startswith(
+        "slot,arm,played,round,hold,total,missing,learned,revisions,decided_at,received_at\n0,A,"
+    )
+    assert run("history", "banner", "--after", 5, "--format", "csv").count("\n") == 1
+    assert run("verify", "banner", "--format", "csv").startswith(
+        "name,events,slots,rounds,problems,difference,whole\nbanner,2,"
+    )
+
+
+@pytest.mark.usefixtures("banner")
+def test_many_totals_from_a_file(run, refused):
+    for _ in range(4):
+        run("ask", "banner")
+    totals = Path("totals.csv")
+    totals.write_text("\ufeffday,total,slot\nMo, 7 ,0\nTu,,1\nWe,missing,2\n", encoding="utf-8")
+    assert run("tell", "banner", "--csv", totals) == "3 totals: 3 recorded\n"
+    assert run("tell", "banner", "--csv", totals) == "3 totals: 3 unchanged\n"
+    before = log()
+    for text, message in (
+        ("slot,total\n3,5\n3,6\n", "got 6"),
+        ("slot,total,arm\n3,5,D\n", "known: A, B, C"),
+        ("slot,total\n3,5\n9,6\n", "slot 9 is not decided yet"),
+        ("slot,total\n3,5\nx,6\n", "totals.csv, line 3: a slot must be a whole number, got 'x'"),
+        (
+            "slot,total\n3,five\n",
+            "totals.csv, line 2: a total must be a number, or empty if it is missing, got 'five'",
+        ),
+        (
+            "slot,total\n3,12,5\n",
+            "totals.csv, line 2: expected as many cells as there are columns: "
+            "if numbers have decimal commas, use points",
+        ),
+        (
+            "slot,total\n3\n",
+            "totals.csv, line 2: expected as many cells as there are columns",
+        ),
+        ("slot,total,total\n3,1,2\n", "totals.csv has more than one column total"),
+        ("slot,total\n1_0,5\n", "totals.csv, line 2: a slot must be a whole number, got '1_0'"),
+        ("slot,total\n3,nan\n", "must be a number, got nan"),
+        (
+            "slot,value\n3,5\n",
+            "the first line of totals.csv must name the columns slot and total, got no total",
+        ),
+        (
+            "",
+            "the first line of totals.csv must name the columns slot and total, got no slot and no total",
+        ),
+        ('slot,total\n3,"5\n', "cannot read totals.csv as CSV: unexpected end of data"),
+    ):
+        totals.write_text(text)
+        assert message in refused("tell", "banner", "--csv", totals)
+        assert log() == before
+    totals.write_bytes(b"slot,total\n3,\xff\n")
+    assert refused("tell", "banner", "--csv", totals).startswith("cannot read totals.csv as CSV: ")
+    assert (
+        refused("tell", "banner", "--csv", "none.csv")
+        == "cannot read none.csv: No such file or directory"
+    )
+    assert refused("tell", "banner", "--csv", ".") == "cannot read .: Is a directory"
+    totals.write_text("slot,total\n")
+    assert run("tell", "banner", "--csv", totals) == "0 totals: nothing to record\n"
+    totals.write_text("slot,total,arm\n3,5,C\n")
+    assert run("tell", "banner", "--csv", totals) == "slot 3: 5, recorded\n"
+    assert "played C" in run("history", "banner")
+
+
+@pytest.mark.usefixtures("banner")
+def test_an_outage_and_an_arm_that_was_played_by_hand(run, refused):
+    run("ask", "banner", "--slot", 0)
+    run("tell", "banner", 0, 5, "--arm", "C")
+    assert "skip slots 1 to 5" in refused("ask", "banner", "--slot", 6)
+    assert "1 slot decided (5 skipped)" in run("skip", "banner", 1, 5)
+    assert run("ask", "banner", "--slot", 6) == "slot 6: play A (round 1, planned up to slot 6)\n"
+    assert "slot 3 was skipped" in refused("ask", "banner", "--slot", 3)
+    assert "slot 3 was skipped" in refused("tell", "banner", 3, 7)
+    assert run("tell", "banner", 3, 7, "--arm", "B") == "slot 3: 7, recorded\n"
+    remarks = [line.split()[4:7] for line in run("history", "banner").splitlines()[1:]]
+    assert remarks[0][:3] == ["played", "C,", "waits"]
+    assert remarks[1][0] == "skipped"
+    assert remarks[3][:3] == ["skipped,", "played", "B,"]
+
+
+@pytest.mark.usefixtures("banner")
+def test_a_typing_error_must_be_confirmed(run, refused):
+    experiment = ae.Experiment.open("banner", storage="sqlite:///live.db")
+    for slot in range(30):
+        experiment.ask(slot)
+        experiment.tell(slot, 40 + slot % 3)
+    experiment.ask(30)
+    assert refused("tell", "banner", 30, 4100).endswith("confirm it if it is right, with --yes")
+    assert run("tell", "banner", 30, 4100, "--yes") == "slot 30: 4100, recorded\n"
+
+
+@pytest.mark.usefixtures("banner")
+def test_revising(run, refused):
+    run("ask", "banner")
+    run("tell", "banner", 0, 5)
+    for slot in (1, 2):
+        run("ask", "banner")
+        run("tell", "banner", slot, 5)
+    for _ in range(2):
+        run("ask", "banner")
+    run("tell", "banner", 3, 5)
+    assert "got 6" in refused("tell", "banner", 3, 6)
+    assert run("tell", "banner", 3, 6, "--revise") == "slot 3: 6, revised\n"
+    assert run("mark-missing", "banner", 3, "--revise") == "slot 3: missing, revised\n"
+    assert "revised" in run("history", "banner", "--last", 2)
+
+
+@pytest.mark.usefixtures("banner")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["tell", "banner", "0"], "tell needs either a slot and its total, or --csv FILE"),
+        (["tell", "banner"], "tell needs either a slot and its total, or --csv FILE"),
+        (
+            ["tell", "banner", "0", "1", "--csv", "x.csv"],
+            "tell needs either a slot and its total, or --csv FILE",
+        ),
+        (["tell", "banner", "0", "many"], "expected a number, got 'many'"),
+        (["tell", "banner", "-1", "5"], "slot must be a whole number"),
+        (["tell", "banner", "0", "-5"], "slot 0 is not decided yet"),
+        (["ask", "banner", "--slot", "4"], "slot 4 cannot be decided yet"),
+        (
+            ["ask", "baner"],
+            "did you mean 'banner'?",
+        ),
+        (
+            ["ask", "banner", "--storage", "live.db"],
+            "must be a URL such as sqlite:///",
+        ),
+        (
+            ["create", "banner", "--arms", "A,B", "--policy", "ars-ucb", "--reward-range", "0,200"],
+            "experiment 'banner' already exists with other settings",
+        ),
+        (
+            ["create", "x", "--arms", "A,B", "--policy", "ars-ucb", "--reward-range", "5"],
+            "reward_range must be two numbers",
+        ),
+        (
+            ["create", "x", "--arms", "A", "--policy", "ars-ucb", "--reward-range", "0,5"],
+            "arms must be 2 to 10,000 names, got 1",
+        ),
+        (
+            ["create", "x", "--arms", "A,B", "--policy", "exp3", "--reward-range", "0,5"],
+            "exp3(form=gain) needs",
+        ),
+        (
+            ["export", "banner", "--out", "x.txt"],
+            "cannot write x.txt: its name must end in .csv or .parquet",
+        ),
+        (
+            ["export", "banner", "--out", "none/x.csv"],
+            "cannot write into none: it does not exist, create it first",
+        ),
+        (
+            ["history", "banner", "--last", "-3"],
+            "last must be a whole number of at least 0, got -3",
+        ),
+    ],
+)
+def test_refusals(refused, arguments, message):
+    before = log()
+    assert message in refused(*arguments)
+    assert log() == before
+
+
+def test_cells_that_a_spreadsheet_would_compute(run):
+    """Arms are named by people; a total below zero is a number, and stays one."""
+    arms = ["=1+1", "+1", "-1", "@SUM(A1)", "plain"]
+    options = ("--policy", "ucb1", "--reward-range=-10,10", "--storage", "sqlite:///odd.db")
+    run("create", "odd", "--arms", ",".join(arms), *options)
+    for slot in range(5):
+        run("ask", "odd", *options[-2:])
+        run("tell", "odd", slot, "--storage", "sqlite:///odd.db", "--", -3.5)
+    run("export", "odd", "--out", "x.csv", *options[-2:])
+    expected = ["'=1+1", "'+1", "'-1", "'@SUM(A1)", "plain"]
+    for text in (
+        Path("x.csv").read_text(),
+        run("history", "odd", *options[-2:], "--format", "csv"),
+    ):
+        lines = list(csv.DictReader(io.StringIO(text)))
+        assert [line["arm"] for line in lines] == expected
+        assert {line["total"] for line in lines} == {"-3.5"}
+    assert [
+        line["arm"] for line in json.loads(run("history", "odd", *options[-2:], "--format", "json"))
+    ] == arms
+    run("token", "create", "--scope", "read", "--label=@now", *options[-2:])
+    assert "'@now" in run("token", "list", *options[-2:], "--format", "csv")
+
+
+@pytest.mark.parametrize("text", ["\tx", "\rx"])
+def test_control_characters_before_a_formula(text):
+    file = io.StringIO()
+    write_csv(["a", "b"], [[text, -1]], file)
+    assert file.getvalue() == f"a,b\n'{text},-1\n"
+
+
+@pytest.mark.usefixtures("banner")
+def test_export(run):
+    for slot in range(30):
+        run("ask", "banner")
+        if slot != 7:
+            run(
+                "mark-missing" if slot == 3 else "tell",
+                "banner",
+                slot,
+                *([] if slot == 3 else [slot / 4]),
+            )
+    assert run("export", "banner", "--out", "x.csv") == "x.csv\n"
+    run("export", "banner", "--out", "x.parquet")
+    parquet = pl.read_parquet("x.parquet")
+    table = pl.read_csv("x.csv", schema=parquet.schema)
+    assert table.equals(parquet)
+    assert table.height == 30
+    assert table.row(3, named=True)["missing"] is True
+    assert table["total"].to_list()[28] == 7.0
+    shown = list(
+        csv.reader(io.StringIO(run("history", "banner", "--last", 1_000, "--format", "csv")))
+    )
+    assert shown == list(csv.reader(io.StringIO(Path("x.csv").read_text())))
+
+
+@pytest.mark.usefixtures("banner")
+def test_verify_of_a_damaged_file(run, capsys):
+    for slot in range(3):
+        run("ask", "banner")
+        run("tell", "banner", slot, 5)
+    with sqlite3.connect("live.db") as connection:
+        connection.execute("UPDATE aftereffect_events SET total = 6 WHERE seq = 6")
+    connection.close()
+    assert main(["verify", "banner"]) == 2
+    printed = capsys.readouterr()
+    assert "event 6" in printed.out.splitlines()[1]
+    assert printed.err == "aftereffect: experiment 'banner' is damaged: restore a backup\n"
+    assert main(["status", "banner"]) == 2
+    assert capsys.readouterr().err.startswith("aftereffect: experiment 'banner' is damaged, ")
+
+
+def test_the_storage_of_the_environment_and_of_the_option(run, monkeypatch):
+    arguments = ("--arms", "A,B", "--policy", "ucb1", "--reward-range", "0,1")
+    run("create", "one", *arguments)
+    assert Path("live.db").exists()
+    run("create", "two", *arguments, "--storage", "sqlite:///other.db")
+    assert ae.open_storage("sqlite:///other.db").names() == ["two"]
+    monkeypatch.delenv("AFTEREFFECT_STORAGE")
+    run("create", "three", *arguments)
+    with ae.open_storage(DEFAULT_STORAGE) as storage:
+        assert storage.names() == ["three"]
+        ae.delete_experiment(storage, "three", "three.jsonl")
+    assert (
+        str(Path.home()) not in DEFAULT_STORAGE
+    )  # tests keep away from the files of who runs them
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/live.md"])
+def test_the_commands_of_the_documents(document, tmp_path):
+    blocks = re.findall("```sh\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
+    (commands,) = [block for block in blocks if "aftereffect create" in block]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euc", commands],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | {"PATH": path},
+    )
+    assert done.returncode == 0, done.stderr
+    for command, promised in re.findall(r"^(.*?) +# (slot .*)$", commands, re.MULTILINE):
+        assert promised in done.stdout, command
+    assert "next: slot 2 holds B; waiting for slot 1" in done.stdout
+
+
+@pytest.mark.usefixtures("banner")
+def test_numbers_are_read_the_same_way_beside_pydantic(run, refused):
+    importlib.import_module("pydantic")  # where it is loaded, cyclopts has it check types
+    run("ask", "banner")
+    assert run("tell", "banner", 0, 1.5) == "slot 0: 1.5, recorded\n"
+    assert "slot must be a whole number" in refused("ask", "banner", "--slot", 1.5)

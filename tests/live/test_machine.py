@@ -1,0 +1,400 @@
+"""Live experiments under a hypothesis state machine: whatever clients do, in whatever order, the promises hold.
+
+The model here knows the rules from their description alone: which slots a round has, when it
+closes, what is learned."""
+
+import threading
+from contextlib import contextmanager
+from itertools import count
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+import aftereffect as ae
+from aftereffect.live import chain_start
+from aftereffect.live._reading import take_snapshot
+from aftereffect.live._state import ExperimentState
+
+ARMS = ("A", "B", "C")
+POLICIES = [
+    "ars-ucb(growth=power(1))",
+    "ucb1",
+    "clw(d=1)",
+    "exp3",
+    "round-robin",
+    "ars-exp3(beta=0.3)",
+    "mini-batch(size=3)",
+]
+EXAMPLES = {"memory": 200, "sqlite": 60, "postgresql": 25}
+TOTALS = st.sampled_from([0.0, 1.0, 2.5, 7.0, None])
+NAMES = count()
+
+
+class CrashError(Exception):
+    """The process ends here."""
+
+
+class Fragile:
+    """A storage whose client may crash at the end of a transaction: before it is committed, or after."""
+
+    def __init__(self, storage):
+        self.storage = storage
+        self.crash = None
+
+    def __getattr__(self, name):
+        return getattr(self.storage, name)
+
+    @contextmanager
+    def writing(self, experiment):
+        with self.storage.writing(experiment) as log:
+            yield log
+            if self.crash == "before":
+                raise CrashError
+        if self.crash == "after":
+            raise CrashError
+
+
+ae.live.Storage.register(Fragile)
+
+
+class Machine(RuleBasedStateMachine):
+    def __init__(self, connect):
+        super().__init__()
+        self.connect = connect
+
+    @initialize(policy=st.sampled_from(POLICIES), seed=st.integers(0, 5))
+    def create(self, policy, seed):
+        self.name = f"machine-{next(NAMES)}"
+        self.settings = {
+            "arms": ARMS,
+            "policy": policy,
+            "reward_range": (0, 10),
+            "horizon": 10_000,
+            "seed": seed,
+        }
+        self.clients = [
+            ae.Experiment.create(self.name, **self.settings, storage=Fragile(self.connect()))
+            for _ in range(2)
+        ]
+        self.decided = {}
+        self.next = 0
+        self.skipped = set()
+        self.totals_by_slot = {}  # by slot: the total, None if missing, and the arm that was played
+        self.ended = False
+        self.round = None  # the arm, the slots and the last planned slot of the open round
+        self.rounds = 0  # that were closed
+        self.learned = set()
+
+    # The model
+
+    def is_complete(self):
+        """Whether the open round has all that it was planned for."""
+        if self.round is None:
+            return False
+        _, slots, until = self.round
+        return self.next > until and all(
+            slot in self.totals_by_slot for slot in slots if slot <= until
+        )
+
+    def learnable(self):
+        """What the policy learns when the open round closes now: all that was told of its arm, if anything was in the round."""
+        arm, slots, _ = self.round
+        ours = {
+            slot
+            for slot, (total, played) in self.totals_by_slot.items()
+            if total is not None and played == arm
+        }
+        return ours - self.learned if ours & set(slots) else set()
+
+    def take(self, slot):
+        """A decision was answered: it must be what the rules allow."""
+        assert slot.slot == self.next
+        with self.clients[0].storage.reading(self.clients[0]._record.id) as view:
+            (until,) = [
+                event.until
+                for event, _ in view.about(slot.slot, slot.slot + 1)
+                if event.kind == "decision"
+            ]
+        carried = []
+        if self.is_complete():
+            arm, slots, _ = self.round
+            learned = self.learnable()
+            assert learned or slot.arm == arm  # where nothing was learned the same is planned again
+            self.learned |= learned
+            self.rounds += 1
+            self.round = None
+            carried = (
+                [past for past in slots if past not in self.totals_by_slot]
+                if slot.arm == arm
+                else []
+            )
+        if self.round is None:
+            self.round = [slot.arm, carried, until]
+            assert until >= (carried[0] if carried else slot.slot)
+        arm, slots, last = self.round
+        assert (slot.round, slot.arm, until) == (self.rounds, arm, last)
+        assert slot.hold == (slot.slot > until)
+        assert slot.until == max(until, slot.slot)
+        slots.append(slot.slot)
+        self.decided[slot.slot] = slot
+        self.next += 1
+
+    def note(self, number, total):
+        """A total was recorded, of the arm that was advised."""
+        self.totals_by_slot[number] = total, self.decided[number].arm
+
+    # What clients do
+
+    who = st.integers(0, 1)
+
+    @rule(who=who)
+    def ask(self, who):
+        if self.ended:
+            with pytest.raises(ae.ConflictError, match="has ended"):
+                self.clients[who].ask()
+        else:
+            self.take(self.clients[who].ask())
+
+    @rule(who=who, times=st.integers(1, 8))
+    def ask_and_tell(self, who, times):
+        """A well-behaved client."""
+        for _ in range(0 if self.ended else times):
+            slot = self.clients[who].ask(self.next)
+            self.take(slot)
+            self.clients[1 - who].tell(slot.slot, 1)
+            self.note(slot.slot, 1.0)
+
+    @precondition(lambda self: self.decided)
+    @rule(who=who, data=st.data())
+    def ask_again(self, who, data):
+        slot = data.draw(st.sampled_from(list(self.decided.values())))
+        assert self.clients[who].ask(slot.slot) == slot
+
+    @rule(who=who, beyond=st.integers(1, 3))
+    def ask_too_far(self, who, beyond):
+        with pytest.raises(ae.ConflictError, match=f"the next slot is {self.next}"):
+            self.clients[who].ask(self.next + beyond)
+
+    @precondition(lambda self: not self.ended)
+    @rule()
+    def ask_both_at_once(self):
+        answers = []
+        threads = [
+            threading.Thread(target=lambda c=client: answers.append(c.ask()))
+            for client in self.clients
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        for slot in sorted(answers):
+            self.take(slot)
+        assert len(answers) == 2
+
+    @precondition(lambda self: self.decided)
+    @rule(
+        who=who,
+        total=TOTALS,
+        revise=st.booleans(),
+        arm=st.sampled_from([None, None, *ARMS]),
+        data=st.data(),
+    )
+    def tell_any(self, who, total, revise, arm, data):
+        """Late, unordered, the same again, another total, another arm, a revision: whatever comes of it."""
+        self.tell(who, data.draw(st.integers(0, self.next - 1)), total, revise, arm)
+
+    @precondition(lambda self: self.decided)
+    @rule(who=who, total=TOTALS, late=st.sampled_from([1, 7, 50]))
+    def tell_late(self, who, total, late):
+        if self.next >= late:
+            self.tell(who, self.next - late, total, False)
+
+    @precondition(lambda self: self.decided)
+    @rule(who=who, total=TOTALS)
+    def tell_the_awaited(self, who, total):
+        for number in self.clients[who].status().awaited:
+            self.tell(1 - who, number, total, False)
+
+    def tell(self, who, number, total, revise, arm=None):
+        client = self.clients[who]
+        advised = self.decided[number].arm if number in self.decided else None
+        played = advised if arm is None or total is None else arm
+        before = self.totals_by_slot.get(number)
+        same = (
+            before is not None
+            and before[0] == total
+            and (total is None or played in (None, before[1]))
+        )
+        unnamed = total is not None and played is None
+        fixed = before is not None and not (
+            revise and (before[0] is None or number not in self.learned)
+        )
+        refused = not same and (self.ended or unnamed or fixed)
+
+        def call_tell():
+            if total is None:
+                return client.mark_missing(number, revise=revise)
+            return client.tell(number, total, arm=arm, revise=revise)
+
+        if refused:
+            with pytest.raises(ae.ConflictError):
+                call_tell()
+            return
+        change = "unchanged" if same else "revised" if before is not None else "recorded"
+        assert call_tell() == (number, total, change, played)
+        if not same:
+            self.totals_by_slot[number] = total, played
+
+    @rule(who=who)
+    def tell_nobody_asked(self, who):
+        with pytest.raises(ae.ConflictError, match="is not decided yet"):
+            self.clients[who].tell(self.next, 1)
+
+    @precondition(lambda self: not self.ended)
+    @rule(who=who, gap=st.integers(1, 9))
+    def skip(self, who, gap):
+        """An outage."""
+        first, last = self.next, self.next + gap - 1
+        with pytest.raises(ae.ConflictError, match="the first slot to skip must be the next slot"):
+            self.clients[who].skip(first + 1, last + 1)
+        assert self.clients[who].skip(first, last).slots == last + 1
+        assert self.clients[1 - who].skip(first, last).slots == last + 1  # again: nothing changes
+        if self.round is not None and self.round[2] >= first:
+            self.round[2] += gap
+        self.skipped |= set(range(first, last + 1))
+        self.next = last + 1
+
+    @precondition(lambda self: self.decided and not self.ended)
+    @rule(who=who, data=st.data())
+    def tell_many_or_none(self, who, data):
+        numbers = [number for number in self.decided if number not in self.totals_by_slot][:5]
+        numbers = data.draw(st.permutations(numbers))
+        bad = (numbers[0] if numbers else next(iter(self.decided)), float("nan"))
+        with pytest.raises(ae.ParameterError):
+            self.clients[who].tell_many([*((number, 1) for number in numbers), bad])
+        self.clients[who].tell_many((number, 2) for number in numbers)
+        for number in numbers:
+            self.note(number, 2.0)
+
+    @precondition(lambda self: not self.ended)
+    @rule(who=who, moment=st.sampled_from(["before", "after"]), data=st.data())
+    def crash(self, who, moment, data):
+        """A client dies within ask or tell, before or after its transaction was committed, and comes back."""
+        outstanding = [number for number in self.decided if number not in self.totals_by_slot]
+        telling = data.draw(st.booleans()) if outstanding else False
+        client = self.clients[who]
+        client.storage.crash = moment
+        with pytest.raises(CrashError):
+            client.tell(outstanding[0], 2.5) if telling else client.ask()
+        self.reopen(who)
+        if moment == "after" and telling:
+            assert self.clients[who].tell(outstanding[0], 2.5).change == "unchanged"
+            self.note(outstanding[0], 2.5)
+        elif moment == "after":
+            self.take(self.clients[who].ask(self.next))
+        with self.clients[who]._reading() as (_, state):
+            assert state.next_slot == self.next
+
+    @rule(who=who)
+    def reopen(self, who):
+        self.clients[who].storage.close()
+        self.clients[who] = ae.Experiment.open(self.name, storage=Fragile(self.connect()))
+
+    @rule(who=who)
+    def create_again(self, who):
+        again = ae.Experiment.create(self.name, **self.settings, storage=self.clients[who].storage)
+        assert again.settings == self.clients[who].settings
+        with pytest.raises(ae.ConflictError):
+            ae.Experiment.create(
+                self.name, **(self.settings | {"seed": 99}), storage=self.clients[who].storage
+            )
+
+    @precondition(lambda self: len(self.decided) > 20)
+    @rule(who=who)
+    def close(self, who):
+        assert self.clients[who].end().ended
+        self.ended = True
+
+    # What must hold after every step
+
+    @invariant()
+    def the_log_is_what_was_answered_and_recorded(self):
+        with self.clients[0].storage.reading(self.clients[0]._record.id) as view:
+            events = view.events(0, 10**6)
+        decisions = [(e.slot, ARMS[e.arm], e.round) for e in events if e.kind == "decision"]
+        assert decisions == [(slot.slot, slot.arm, slot.round) for slot in self.decided.values()]
+        recorded = {}
+        for event in events:
+            if event.kind == "total":
+                assert event.revision == (
+                    recorded[event.slot][0] + 1 if event.slot in recorded else 0
+                )
+                recorded[event.slot] = (event.revision, event.total)
+        assert {slot: total for slot, (_, total) in recorded.items()} == {
+            slot: total for slot, (total, _) in self.totals_by_slot.items()
+        }
+        fold = ExperimentState(
+            self.clients[0].settings, chain_start(self.clients[0]._record)
+        ).fold_all(events)
+        for client in self.clients:
+            with client._reading() as (_, state):
+                assert as_one(state) == as_one(fold)
+
+    @invariant()
+    def every_total_is_learned_or_waits(self):
+        status = self.clients[1].status()
+        complete = self.is_complete()
+        learned = self.learned | (self.learnable() if complete else set())
+        totals = {
+            slot: recorded
+            for slot, recorded in self.totals_by_slot.items()
+            if recorded[0] is not None
+        }
+        assert (status.learned, status.waiting) == (len(learned), len(totals) - len(learned))
+        assert status.outstanding == len(set(self.decided) - set(self.totals_by_slot))
+        assert status.missing == len(self.totals_by_slot) - len(totals)
+        assert status.rounds == self.rounds + complete
+        lines = self.clients[0].history()
+        assert [line.slot for line in lines] == list(range(self.next))
+        assert {line.slot for line in lines if line.learned} == learned
+        assert {line.slot for line in lines if line.arm is None} == self.skipped
+        for arm in status.arms:
+            brought = [total for total, played in totals.values() if played == arm.arm]
+            assert arm.mean == (pytest.approx(sum(brought) / len(brought)) if brought else None)
+            assert arm.pulls == sum(slot.arm == arm.arm for slot in self.decided.values())
+
+    def teardown(self):
+        checked = self.clients[0].verify()
+        assert checked.whole
+        assert checked.difference is None
+        for client in self.clients:
+            client.storage.close()
+
+
+def as_one(state):
+    """All that a state is, and what it would decide next."""
+    return take_snapshot(state), take_snapshot(state.ahead()), state.difference
+
+
+def test_whatever_clients_do_the_promises_hold(connect, request):
+    kind = request.node.callspec.params["connect"]
+    run_state_machine_as_test(
+        lambda: Machine(connect),
+        settings=settings(
+            max_examples=EXAMPLES[kind],
+            stateful_step_count=40,
+            deadline=None,
+            derandomize=True,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

@@ -1,0 +1,197 @@
+"""Tables of other versions: newer ones are refused, older ones migrated."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+import aftereffect as ae
+from aftereffect.live.events import hash_fields
+from aftereffect.live.storage import _schema as schema
+from aftereffect.live.storage._schema import VERSION
+from databases import SETTINGS, everything, lines_of, url
+
+SCHEMAS = Path(__file__).parent / "schemas"
+
+
+def test_a_newer_schema_is_refused(whole):
+    with sqlite3.connect(whole) as connection:
+        connection.execute("UPDATE aftereffect_schema SET version = 7")
+    connection.close()
+    before = lines_of(whole)
+    for call in (
+        lambda: ae.Experiment.open("banner", storage=url(whole)),
+        lambda: ae.Experiment.create("other", **SETTINGS, storage=url(whole)),
+        lambda: ae.open_storage(url(whole)).names(),
+    ):
+        with pytest.raises(
+            ae.StorageError,
+            match=r"its tables have version 7, made by a newer aftereffect; this one knows up to 3: update it$",
+        ):
+            call()
+    assert lines_of(whole) == before
+
+
+def test_an_older_schema_is_migrated_once_and_its_experiments_go_on(whole, monkeypatch):
+    """Later versions of the tables, as they might be: made step by step, in one transaction."""
+    steps = []
+
+    def next_one(connection):
+        connection.exec_driver_sql("ALTER TABLE aftereffect_experiments ADD COLUMN owner TEXT")
+        steps.append(schema.VERSION - 1)
+
+    def the_one_after(connection):
+        assert connection.exec_driver_sql("SELECT owner FROM aftereffect_experiments").all() == [
+            (None,)
+        ]
+        steps.append(schema.VERSION)
+
+    migrations = schema.MIGRATIONS | {VERSION + 1: next_one, VERSION + 2: the_one_after}
+    monkeypatch.setattr(schema, "VERSION", VERSION + 2)
+    monkeypatch.setattr("aftereffect.live.storage._database.VERSION", VERSION + 2)
+    monkeypatch.setattr(schema, "MIGRATIONS", migrations)
+    experiment = ae.Experiment.open("banner", storage=url(whole))
+    assert experiment.ask().slot == 60
+    assert ae.Experiment.open("banner", storage=url(whole)).verify().whole
+    assert steps == [VERSION + 1, VERSION + 2]
+    assert lines_of(whole)["aftereffect_schema"] == [f"({VERSION + 2},)"]
+
+
+def test_a_migration_that_fails_leaves_all_as_it_was(whole, monkeypatch):
+    def broken(connection):
+        connection.exec_driver_sql("ALTER TABLE aftereffect_experiments ADD COLUMN owner TEXT")
+        raise ae.StorageError("no luck")
+
+    monkeypatch.setattr(schema, "VERSION", VERSION + 1)
+    monkeypatch.setattr("aftereffect.live.storage._database.VERSION", VERSION + 1)
+    monkeypatch.setattr(schema, "MIGRATIONS", {VERSION + 1: broken})
+    before = lines_of(whole)
+    with pytest.raises(ae.StorageError, match="no luck"):
+        ae.Experiment.open("banner", storage=url(whole))
+    monkeypatch.undo()
+    assert lines_of(whole) == before
+    assert everything(whole)[0] == "answers"
+
+
+def restore(tmp_path, version):
+    """A database as it was written when the tables had that version."""
+    path = tmp_path / "kept.db"
+    with sqlite3.connect(path) as connection:
+        connection.executescript((SCHEMAS / f"{version}.sql").read_text())
+    connection.close()
+    return path
+
+
+@pytest.mark.parametrize("version", range(1, VERSION + 1))
+def test_a_database_of_every_schema_still_opens(tmp_path, version):
+    """An experiment goes on where it was, and so do tokens."""
+    path = restore(tmp_path, version)
+    with ae.open_storage(url(path)) as storage:
+        experiment = ae.Experiment.open("kept", storage=storage)
+        assert experiment.verify().whole
+        status = experiment.status()
+        assert (status.slots, status.received, status.missing) == (12, 11, 1)
+        assert experiment.ask().slot == 12
+        before = storage.tokens()
+        made = storage.add_token("new", "read", "today", b"3" * 32)
+        assert storage.tokens() == [*before, made]
+        assert storage.token(made.digest) == made
+        with storage.writing(experiment.record.id) as log:
+            log.remove("today")
+        assert storage.names() == []
+    assert lines_of(path)["aftereffect_schema"] == [f"({VERSION},)"]
+
+
+def test_a_migration_does_not_hide_damage(tmp_path):
+    """Events of the second schema get new hashes; one that was changed before keeps its own."""
+    path = restore(tmp_path, 2)
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE aftereffect_events SET value = 11.5 WHERE seq = 8")
+    connection.close()
+    with ae.open_storage(url(path)) as storage:
+        with pytest.raises(ae.CorruptionError, match="event 8 of the log"):
+            ae.Experiment.open("kept", storage=storage)
+        found = ae.Experiment.open("kept", storage=storage, check=False).verify()
+        assert (found.whole, found.events) == (False, 7)
+
+
+def tables_of(path):
+    """What each table of ours is made of: columns with their types, keys and indexes."""
+    with sqlite3.connect(path) as connection:
+        names = [
+            row[0]
+            for row in connection.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+            )
+        ]
+        made = {
+            name: [
+                sorted(
+                    connection.execute(
+                        f"SELECT name, type, \"notnull\", pk FROM pragma_table_info('{name}')"
+                    )
+                ),
+                sorted(
+                    connection.execute(
+                        f"SELECT name, \"unique\", partial FROM pragma_index_list('{name}')"
+                    )
+                ),
+            ]
+            for name in names
+        }
+    connection.close()
+    return made
+
+
+@pytest.mark.parametrize("version", range(1, VERSION + 1))
+def test_migrated_tables_are_those_that_are_made_today(tmp_path, version):
+    path = restore(tmp_path, version)
+    ae.open_storage(url(path)).names()
+    ae.Experiment.create("banner", **SETTINGS, storage=url(tmp_path / "new.db"))
+    assert tables_of(path) == tables_of(tmp_path / "new.db")
+
+
+def test_tokens_of_the_first_schema_get_seals(tmp_path):
+    path = restore(tmp_path, 1)
+    rows = [
+        (1, "ci", "read", b"1" * 32, "monday", None),
+        (2, "shop", "write", b"2" * 32, "monday", "tuesday"),
+    ]
+    with sqlite3.connect(path) as connection:
+        connection.executemany("INSERT INTO aftereffect_tokens VALUES (?, ?, ?, ?, ?, ?)", rows)
+    connection.close()
+    with ae.open_storage(url(path)) as storage:
+        assert [tuple(record) for record in storage.tokens()] == rows
+        assert storage.examine() == []
+
+
+def test_the_tables_in_postgresql_are_migrated_too(postgres):
+    """As version 1 made them there, with a token and two events."""
+    place = postgres.url()
+    name = place.rpartition("/")[2]
+    with ae.Experiment.create("banner", **SETTINGS, storage=place) as experiment:
+        experiment.ask(0)
+        experiment.tell(0, 37)
+        with experiment.read_log() as view:
+            decision, total = view.events(0, 10)
+    old_hash = hash_fields(decision.hash, total._replace(kind="outcome")[:-1]).hex()
+    for statement in (
+        f"UPDATE aftereffect_events SET kind = 'outcome', hash = '\\x{old_hash}' WHERE seq = 2",
+        "ALTER TABLE aftereffect_events RENAME COLUMN total TO value",
+        "ALTER TABLE aftereffect_tokens DROP COLUMN seal",
+        "DROP TABLE aftereffect_removed",
+        "UPDATE aftereffect_schema SET version = 1",
+        "INSERT INTO aftereffect_tokens (id, label, scope, digest, created_at) VALUES (1, 'ci', 'read', 'x', 'monday')",
+        "SELECT nextval('aftereffect_tokens_id_seq')",
+    ):
+        postgres.sql(name, statement)
+    with ae.open_storage(place) as storage:
+        experiment = ae.Experiment.open("banner", storage=storage)
+        assert experiment.verify().whole
+        assert [(line.slot, line.total) for line in experiment.history()] == [(0, 37.0)]
+        (record,) = storage.tokens()
+        assert record == (1, "ci", "read", b"x", "monday", None)
+        assert storage.add_token("new", "read", "today", b"3" * 32).id == 2
+        with storage.writing(1) as log:
+            log.remove("today")
+        assert storage.create("other", "settings", "today", b"digest")[0].id == 2

@@ -1,0 +1,216 @@
+"""The chapter beyond the paper: its settings, the rules of its claims, and a small run of it all."""
+
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+
+import aftereffect as ae
+from aftereffect.reproduction import Settings, reproduce, summarize_regret
+from aftereffect.reproduction.beyond import FIGURES
+from aftereffect.reproduction.beyond import chapter as beyond
+from aftereffect.reproduction.beyond.claims import list_claims
+from aftereffect.reproduction.beyond.figures import (
+    ARS,
+    NAIVE,
+    ODAAF,
+    OTHER_SETTINGS,
+    PAPER_SETTINGS,
+    SETTLE,
+    RegretEvidence,
+    RegretFigure,
+)
+from aftereffect.reproduction.judging import judge_claim
+
+HORIZONS = (10**4, 10**5, 10**6)
+CLAIMS = list_claims(HORIZONS)
+
+
+def test_settings():
+    assert (len(PAPER_SETTINGS), len(OTHER_SETTINGS)) == (12, 11)
+    settings = FIGURES["regret"].settings
+    assert len({setting.name for setting in settings}) == len(settings)
+    cannot = [setting.name for setting in settings if ODAAF not in setting.policies]
+    assert cannot == ["power law, gamma = 2", "power law, gamma = 1.5"]
+    assert [str(setting.bandit.delay) for setting in settings if setting.is_timed] == [
+        "uniform-delay(0, 60)",
+        "interval(30, 39)",
+        "geometric(0.9)",
+    ]
+    endless = [setting.name for setting in settings if not setting.has_growth]
+    assert len(endless) == 5
+    assert all(name.startswith(("geometric", "power law")) for name in endless)
+
+
+def evidence(setting, ratios=(5, 6, 7), high=0, growth=1.2, cost=2.0, runs=100):
+    """SettleUcb with a regret of 100 in all runs, and ARS-UCB with these multiples of it.
+
+    In so many `high` runs, SettleUcb has a regret of 700 at the middle horizon.
+    """
+    ours = np.full((runs, 3), 100.0)
+    theirs = ours * ratios
+    ours[:high, 1] = 700
+    regret = {SETTLE: ours, ARS: theirs}
+    return RegretEvidence(setting, HORIZONS, regret, (1.0, 2.0, growth), (cost, 1.0))
+
+
+def failing(changed, **numbers):
+    """Which claims (from 1) are not reproduced if one setting has these numbers."""
+    found = [
+        evidence(setting, **(numbers if setting is changed else {}))
+        for setting in (*PAPER_SETTINGS, *OTHER_SETTINGS)
+    ]
+    verdicts = [judge_claim(claim, found).verdict for claim in CLAIMS]
+    assert set(verdicts) <= {"reproduced", "partly", "not reproduced"}
+    return {number for number, verdict in enumerate(verdicts, 1) if verdict != "reproduced"}
+
+
+POWER_LAW = OTHER_SETTINGS[-1]
+
+
+@pytest.mark.parametrize(
+    ("changed", "numbers", "claims"),
+    [
+        (PAPER_SETTINGS[0], {}, set()),
+        (PAPER_SETTINGS[0], {"ratios": (5, 2.9, 7)}, {1}),
+        (PAPER_SETTINGS[0], {"ratios": (5, 3.0, 7)}, set()),
+        (PAPER_SETTINGS[0], {"ratios": (5, 1e-9, 7)}, {1, 2, 3, 4}),
+        (PAPER_SETTINGS[0], {"high": 1}, {4}),
+        (PAPER_SETTINGS[0], {"high": 6}, {3, 4}),
+        (PAPER_SETTINGS[0], {"ratios": (5, 6, 5.9)}, {5}),
+        (PAPER_SETTINGS[0], {"ratios": (1e-9, 6, 7)}, {6, 7}),
+        (PAPER_SETTINGS[0], {"ratios": (0.9, 6, 7)}, {7}),
+        (OTHER_SETTINGS[0], {"ratios": (0.1, 1.4, 7)}, {8}),
+        (OTHER_SETTINGS[0], {"ratios": (0.1, 6, 1.9)}, {9}),
+        (POWER_LAW, {"ratios": (0.9, 6, 7)}, {10}),
+        (POWER_LAW, {"ratios": (5, 0.9, 7)}, {11}),
+        (POWER_LAW, {"ratios": (5, 6, 0.9)}, {12}),
+        (PAPER_SETTINGS[0], {"growth": 2.05}, {13}),
+        (PAPER_SETTINGS[0], {"growth": 2.0}, set()),
+        (OTHER_SETTINGS[0], {"cost": 3.1}, {14}),
+    ],
+)
+def test_a_claim_that_is_missed_in_one_setting_is_not_reproduced(changed, numbers, claims):
+    assert failing(changed, **numbers) == claims
+
+
+def test_the_count_names_the_setting_nearest_to_the_limit():
+    found = [evidence(setting) for setting in PAPER_SETTINGS]
+    found[3] = evidence(PAPER_SETTINGS[3], ratios=(5, 3.25, 7), growth=1.9)
+    assert judge_claim(CLAIMS[0], found).count == (
+        f"holds in 12, open in 0, fails in 0 of 12 settings; minimum 3.25 ({PAPER_SETTINGS[3].name})"
+    )
+    assert judge_claim(CLAIMS[12], found).count.endswith(f"maximum 1.90 ({PAPER_SETTINGS[3].name})")
+    assert judge_claim(CLAIMS[1], found).count.startswith("geometric mean 5.7")
+
+
+def test_one_run_or_no_such_setting_is_not_judged():
+    for claim in CLAIMS:
+        assert judge_claim(claim, [evidence(PAPER_SETTINGS[0], runs=1)]).verdict == "not judged"
+        assert judge_claim(claim, []).verdict == "not judged"
+    beyond_only = [evidence(setting) for setting in OTHER_SETTINGS]
+    for claim in CLAIMS[:7]:
+        assert judge_claim(claim, beyond_only).verdict == "not judged"
+
+
+def test_numbers_of_a_setting():
+    found = RegretEvidence(
+        PAPER_SETTINGS[0],
+        HORIZONS,
+        {SETTLE: np.array([[0, 1, 2], [0, 3, 4]]), ARS: np.array([[1, 8, 2], [3, 8, 4]])},
+    )
+    assert found.mean(SETTLE, 10**5) == 2
+    assert found.worst(SETTLE, 10**6) == 4
+    assert found.p95(SETTLE, 10**5) == pytest.approx(2.9)
+    assert found.ratio(ARS, SETTLE, 10**5) == 4
+    assert found.ratio(ARS, SETTLE, 10**4) == math.inf  # no regret so far
+    assert math.isnan(found.mean(ODAAF, 10**5))
+    slope = ae.theory.lai_robbins_slope(PAPER_SETTINGS[0].bandit)
+    assert found.floor_ratio(SETTLE, 10**5) == pytest.approx(2 / (slope * math.log(10**5)))
+    beta = next(setting for setting in OTHER_SETTINGS if "Beta" in setting.name)
+    assert math.isnan(
+        RegretEvidence(beta, HORIZONS, {SETTLE: np.ones((2, 3))}).floor_ratio(SETTLE, 10**5)
+    )
+
+
+SMALL = Settings(beyond_horizon=40_000, beyond_replications=4, beyond_seed=5)
+UNIFORM = PAPER_SETTINGS[1]
+
+
+@pytest.fixture(scope="module")
+def small_figure():
+    with pytest.MonkeyPatch.context() as patch:
+        figure = RegretFigure((UNIFORM, POWER_LAW))
+        patch.setitem(FIGURES, "regret", figure)
+        patch.setattr(beyond, "TIMED_REPEATS", 2)
+        patch.setattr(beyond, "TIMED_RUNS", 3)
+        yield figure
+
+
+@pytest.fixture(scope="module")
+def folder(small_figure, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("beyond")
+    claims = reproduce(folder, [small_figure], SMALL)
+    assert len(claims) == 14
+    return folder
+
+
+def test_everything_is_written(folder):
+    assert {path.name for path in folder.iterdir()} == {
+        *("regret.png", "regret.svg", "report.md", "report.html", "results.parquet", "studies")
+    }
+    odaaf = {f"regret-01-horizon-{horizon}" for horizon in (400, 4_000, 40_000)}
+    assert {path.stem for path in (folder / "studies").iterdir()} == odaaf | {
+        *("regret-01-horizons", "regret-01-growth", "regret-01-timed-0", "regret-01-timed-1"),
+        "regret-02-horizons",
+    }
+    results = pl.read_parquet(folder / "results.parquet")
+    assert set(results["figure"]) == {"regret"}
+    assert set(results["seed"]) == {5}
+
+
+def test_regrets_are_those_of_simulations(folder, small_figure):
+    uniform, power_law = beyond.load_evidence(small_figure, SMALL, folder)
+    assert power_law.growth is power_law.cost is None
+    assert ODAAF not in power_law.regret
+    alone = ae.simulate(SETTLE, UNIFORM.bandit, 40_000, 4, seed=5, checkpoints=(400, 4_000, 40_000))
+    assert uniform.regret[SETTLE].tolist() == alone[0].regret.tolist()
+    for place, horizon in enumerate((400, 4_000, 40_000)):
+        tuned = ae.simulate(ODAAF, UNIFORM.bandit, horizon, 4, seed=5)
+        assert uniform.regret[ODAAF][:, place].tolist() == tuned[0].final.tolist()
+    naive = ae.simulate(NAIVE, POWER_LAW.bandit, 40_000, 4, seed=5)
+    assert power_law.mean(NAIVE, 40_000) == naive[0].final.mean()
+    assert uniform.growth[0] < uniform.growth[1]
+    assert min(uniform.cost) > 0
+
+
+def test_report_and_summary(folder):
+    text = (folder / "report.md").read_text()
+    assert text.startswith("# Beyond the paper: SettleUcb\n")
+    assert "### Claim 14: " in text
+    assert "of the 18 figures" not in text
+    assert "#### T = 4,000" in text
+    summary = summarize_regret(folder, SMALL)
+    names = [line.split("|")[1].strip() for line in summary.splitlines() if line.startswith("|")]
+    assert names[2:] == [UNIFORM.name, POWER_LAW.name]
+    assert "ARS-UCB, T=4e2" in summary
+    assert "4 runs with seed 5" in " ".join(summary.split())
+    assert "Of 14 claims," in " ".join(summary.split())
+
+
+def test_a_rerun_plays_nothing_and_other_settings_are_not_mixed(folder, small_figure, monkeypatch):
+    monkeypatch.setattr(
+        "aftereffect.reproduction.chapters.StoredStudy.play",
+        lambda *_, **__: pytest.fail("it played"),
+    )
+    before = (folder / "report.md").read_bytes()
+    reproduce(folder, [small_figure], SMALL)
+    assert (folder / "report.md").read_bytes() == before
+    assert summarize_regret(folder, Settings(beyond_horizon=40_000)) == ""
+
+
+def test_growth_is_found_in_exact_curves():
+    slots = np.geomspace(1e5, 1e7, 31)
+    for power in (0.5, 1.0, 2.0):
+        assert beyond.fit_growth(slots, 7 + 3 * np.log(slots) ** power) == power

@@ -1,0 +1,207 @@
+"""One interface: a local experiment and one on a service do the same, method by method."""
+
+import inspect
+
+import numpy as np
+import polars as pl
+import pytest
+
+import aftereffect as ae
+from aftereffect.client import RemoteExperiment
+from aftereffect.live import ExperimentLike
+from services import EXPERIMENT
+
+#: Fields that hold the time of day.
+TIMES = ("decided_at", "received_at", "last_total_at")
+
+
+@pytest.fixture
+def local():
+    with ae.Experiment.create(**EXPERIMENT, storage="memory://") as experiment:
+        yield experiment
+
+
+@pytest.fixture
+def remote(service):
+    with ae.Client(service) as client:
+        yield client.create(**EXPERIMENT)
+
+
+def play(experiment):
+    """Decide 30 slots; tell most of the first 20, with one total missing and one gap."""
+    for slot in range(15):
+        experiment.ask(slot)
+    experiment.skip(15, 17)
+    for slot in range(18, 30):
+        experiment.ask(slot)
+    for slot in (3, 0, 1, 7, 4, 5, 6, 18, 19):
+        experiment.tell(slot, slot / 4)
+    experiment.mark_missing(2)
+
+
+def without_times(result):
+    """The same, without times of day."""
+    if isinstance(result, list):
+        return [without_times(each) for each in result]
+    if hasattr(result, "_replace"):
+        return result._replace(**{name: None for name in TIMES if name in result._fields})
+    return repr(result) if isinstance(result, ae.LagEstimate) else result  # NaN equals nothing
+
+
+def result_of(call, experiment, folder):
+    """What a call returns or raises, and the files that it writes."""
+    folder.mkdir(exist_ok=True)
+    try:
+        result = without_times(call(experiment, folder))
+    except ae.AftereffectError as error:
+        message = str(error).replace(str(folder), "FOLDER")
+        result = (type(error), message, getattr(error, "recorded", None))
+    files = {
+        file.name: pl.read_csv(file).drop(TIMES[:2])
+        if file.suffix == ".csv"
+        else pl.read_parquet(file).drop(TIMES[:2])
+        for file in sorted(folder.iterdir())
+    }
+    return result, {name: table.rows() for name, table in files.items()}
+
+
+def leave_by_with(experiment, _):
+    with experiment as entered:
+        assert entered is experiment
+    return experiment.ask(30)
+
+
+#: By method, calls on an experiment after `play`; each returns something to compare, or raises.
+CALLS = {
+    "name": [lambda exp, _: exp.name],
+    "ask": [
+        lambda exp, _: exp.ask(),
+        lambda exp, _: exp.ask(30),
+        lambda exp, _: [exp.ask(30), exp.ask(30)],
+        lambda exp, _: exp.ask(4),
+        lambda exp, _: [exp.ask(key="monday"), exp.ask(key="monday"), exp.ask(key="tuesday")],
+        lambda exp, _: exp.ask(99),
+        lambda exp, _: exp.ask(16),
+        lambda exp, _: exp.ask(30, key="monday"),
+        *(lambda exp, _, key=key: exp.ask(key=key) for key in ("", "é", "a\nb", "x" * 300)),
+    ],
+    "tell": [
+        lambda exp, _: exp.tell(8, 12),
+        lambda exp, _: exp.tell(8, np.float32(1.5)),
+        lambda exp, _: [exp.tell(8, 12), exp.tell(8, 12)],
+        lambda exp, _: exp.tell(8, 12, arm="B"),
+        lambda exp, _: exp.tell(16, 5, arm="B"),
+        lambda exp, _: exp.tell(19, 5, revise=True),
+        lambda exp, _: exp.tell(1, 99),
+        lambda exp, _: exp.tell(99, 1),
+        lambda exp, _: exp.tell(8, -1),
+        lambda exp, _: exp.tell(8, None),
+        lambda exp, _: exp.tell(8, 1, arm="D"),
+        lambda exp, _: exp.tell(8, 100_000),
+        lambda exp, _: exp.tell(8, 2_500, confirm=True),
+    ],
+    "mark_missing": [
+        lambda exp, _: exp.mark_missing(8),
+        lambda exp, _: [exp.mark_missing(8), exp.mark_missing(8)],
+        lambda exp, _: exp.mark_missing(19, revise=True),
+        lambda exp, _: exp.mark_missing(1),
+        lambda exp, _: exp.mark_missing(99),
+    ],
+    "tell_many": [
+        lambda exp, _: exp.tell_many({8: 1, 9: None, 10: 2.5}),
+        lambda exp, _: exp.tell_many(iter([(9, np.int64(4)), (8, np.float64(3), "B")])),
+        lambda exp, _: [exp.tell_many([(8, 1)]), exp.tell_many([(8, 1)])],
+        lambda exp, _: exp.tell_many([]),
+        lambda exp, _: exp.tell_many({19: 7}, revise=True),
+        lambda exp, _: exp.tell_many({8: 2_500}, confirm=True),
+        lambda exp, _: exp.tell_many({8: 1, 99: 1}),
+        lambda exp, _: exp.tell_many({8: -1}),
+        lambda exp, _: exp.tell_many({1: 99}),
+        lambda exp, _: exp.tell_many([(8, 1, "B", 2)]),
+        lambda exp, _: exp.tell_many([3]),
+    ],
+    "skip": [
+        lambda exp, _: exp.skip(30),
+        lambda exp, _: exp.skip(30, 34),
+        lambda exp, _: exp.skip(5),
+    ],
+    "status": [lambda exp, _: exp.status(), lambda exp, _: str(exp.status())],
+    "history": [
+        *(
+            lambda exp, _, given=given: exp.history(*given)
+            for given in ((), (3,), (3, 9), (-1, 0), (25, 100), (500,), (-2,), (0, 1.5))
+        ),
+        lambda exp, _: [exp.skip(30, 60) and None, *exp.history(limit=40)][1:],
+    ],
+    "export": [
+        lambda exp, folder: exp.export(folder / "history.csv"),
+        lambda exp, folder: exp.export(folder / "history.parquet"),
+        lambda exp, folder: exp.export(folder / "history.txt"),
+        lambda exp, folder: exp.export(folder / "nowhere" / "history.csv"),
+    ],
+    "verify": [lambda exp, _: exp.verify()],
+    "lag": [lambda exp, _: exp.lag(), lambda exp, _: exp.lag(level=0.8)],
+    "end": [
+        lambda exp, _: exp.end(),
+        lambda exp, _: [exp.end(), exp.end()],
+        lambda exp, _: exp.end() and exp.ask(),
+        lambda exp, _: exp.end() and exp.tell(8, 1),
+    ],
+    "close": [lambda exp, _: [exp.close(), exp.ask(30)]],
+    "__enter__": [leave_by_with],
+    "__exit__": [leave_by_with],
+}
+
+
+def test_every_method_is_compared():
+    own = {"__enter__", "__exit__"}
+    members = {name for name in vars(ExperimentLike) if not name.startswith("_") or name in own}
+    assert members == set(CALLS)
+
+
+@pytest.mark.parametrize("name", sorted(CALLS))
+def test_both_give_the_same(local, remote, tmp_path, monkeypatch, name):
+    """Each call begins with an experiment in the same state, here and there."""
+    monkeypatch.setattr("aftereffect.client._remote._PAGE", 7)  # a history in several requests
+    for number, call in enumerate(CALLS[name]):
+        results = []
+        for place, first in (("local", local), ("remote", remote)):
+            experiment = create_like(first, f"{name.strip('_')}-{number}")
+            play(experiment)
+            before = without_times(experiment.status())
+            results.append(result_of(call, experiment, tmp_path / f"{place}-{number}"))
+            results[-1] += (before, without_times(experiment.status()))
+        ours, theirs = results
+        assert theirs == ours, inspect.getsource(call)
+
+
+def create_like(experiment, name):
+    """Another experiment beside one, with the same settings but its name."""
+    settings = EXPERIMENT | {"name": name}
+    if isinstance(experiment, RemoteExperiment):
+        return ae.Client(experiment._transport.url).create(**settings)
+    return ae.Experiment.create(**settings, storage=experiment.storage)
+
+
+def test_both_have_the_signatures_of_the_protocol(local, remote):
+    for experiment in (local, remote):
+        assert isinstance(experiment, ExperimentLike)
+        for name in CALLS:
+            wanted = getattr(ExperimentLike, name)
+            if not callable(wanted):
+                continue
+            have = inspect.signature(getattr(type(experiment), name)).parameters
+            want = inspect.signature(wanted).parameters
+            assert [(each.name, each.kind, each.default) for each in have.values()] == [
+                (each.name, each.kind, each.default) for each in want.values()
+            ], name
+
+
+def test_closing_ends_neither(local, remote):
+    for experiment in (local, remote):
+        with experiment:
+            experiment.ask(0)
+        experiment.close()
+        assert not experiment.status().ended
+        assert experiment.ask(1).slot == 1
+        assert experiment.end().ended

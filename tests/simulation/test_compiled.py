@@ -1,0 +1,401 @@
+"""The cache of machine code: it notices edits, survives other processes, and is not needed."""
+
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from collections import namedtuple
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import aftereffect
+import aftereffect as ae
+from aftereffect._core.kernels import PolicyKernels
+from aftereffect.policies import ucb1
+from aftereffect.simulation import Task, prepare, run_batch
+from aftereffect.simulation._replications import Streams
+
+PLAY = """
+import sys
+import aftereffect as ae
+for policy in sys.argv[1:]:
+    runs = ae.simulate(policy, ae.StochasticBandit([.9, .5, .1]), 400, 8, seed=5)[0]
+    print(policy, runs.final.tolist())
+"""
+
+OWN = """
+import sys
+from dataclasses import dataclass
+import numpy as np
+import aftereffect as ae
+import settings
+from settings import Kind
+
+
+@dataclass(frozen=True)
+class Fixed(ae.RoundRobin):
+    arm: int = 0
+
+    def kernels(self):
+        table = np.full(2_000, self.arm)
+
+        def by_module(state, params, t, rng):
+            return settings.ARM, 1, 1
+
+        def by_enum(state, params, t, rng):
+            return Kind.ONE.value, 1, 1
+
+        def by_array(state, params, t, rng):
+            return table[1_000], 1, 1
+
+        def by_default(state, params, t, rng, arm=self.arm):
+            return arm, 1, 1
+
+        return ae.RoundRobin().kernels()._replace(decide=locals()[sys.argv[1]])
+
+
+for arm in map(int, sys.argv[2:]):
+    print(int(ae.simulate(Fixed(arm), ae.StochasticBandit([.9, .5, .1]), 9, 1, seed=5)[0].pulls[0].argmax()))
+"""
+
+
+@pytest.fixture
+def play(tmp_path):
+    """Simulate in a process of its own, with a cache of its own and a copy of the package that can be edited."""
+    shutil.copytree(Path(aftereffect.__file__).parent, tmp_path / "aftereffect")
+
+    def run(*arguments, program=PLAY, home=tmp_path / "cache"):
+        bandit = {
+            **os.environ,
+            "PYTHONPATH": str(tmp_path),
+            "XDG_CACHE_HOME": str(home),
+            "NUMBA_CACHE_DIR": "",
+        }
+        (tmp_path / "program.py").write_text(program)
+        command = [sys.executable, tmp_path / "program.py", *arguments]
+        done = subprocess.run(command, env=bandit, capture_output=True, text=True, check=True)
+        assert done.stderr == ""
+        return done.stdout.splitlines()
+
+    return run
+
+
+def cached(folder):
+    """The machine code in a cache, and when each piece was written."""
+    return sorted((path.name, path.stat().st_mtime_ns) for path in folder.rglob("*.nbc"))
+
+
+def test_an_edited_helper_changes_the_result(play, tmp_path):
+    before = play("ucb1")
+    assert cached(tmp_path / "cache")
+    assert play("ucb1") == before
+    (helper,) = (tmp_path / "aftereffect" / "policies").glob("*averages.py")
+    source = helper.read_text()
+    edited = source.replace("math.sqrt(alpha * math.log", "math.sqrt(5.0 * alpha * math.log")
+    assert edited != source
+    helper.write_text(edited)
+    assert play("ucb1") != before
+    helper.write_text(source)
+    assert play("ucb1") == before
+
+
+SWEEP = (
+    PLAY
+    + """
+results = ae.Sweep.read(sys.path[0] + "/sweep.toml").play(sys.path[0] + "/results")
+print("reused", results.reused)
+"""
+)
+
+#: Edits that decide no number: words anywhere, and code of commands, tables and pictures.
+WORDS = [
+    ("cli/*simulate.py", '"""', '"""Edited.\n\n'),
+    ("cli/*simulate.py", "\n\n\ndef ", "\n\nEXTRA = 1\n\n\ndef "),
+    ("policies/ucb1.py", '"""', '"""Edited.\n\n'),
+    ("policies/ucb1.py", "\ndef decide", "\n# A comment.\n\n\ndef decide"),
+    ("simulation/_driver.py", '"""The simulation', '"""The one\n\n'),
+    ("simulation/_study.py", 'f"<Study of', 'f"<A study of'),
+    ("_core/files.py", "), 160", "), 170"),
+]
+#: Code and where it stands: each gives other numbers.
+CODE = [
+    ("policies/*averages.py", "math.sqrt(alpha * math.log", "math.sqrt(5.0 * alpha * math.log"),
+    ("simulation/_driver.py", "lost = 0.0", "lost = 1.0"),
+]
+
+
+@pytest.fixture
+def edit(tmp_path):
+    """Edit the copy of the package."""
+
+    def change(name, old, new):
+        (path,) = (tmp_path / "aftereffect").glob(name)
+        source = path.read_text()
+        assert old in source
+        path.write_text(source.replace(old, new, 1))
+
+    (tmp_path / "sweep.toml").write_text(
+        '[grid]\npolicy = "ucb1"\nmeans = [0.9, 0.5, 0.1]\nhorizon = 400\nreplications = 8\n'
+    )
+    return change
+
+
+def test_edited_words_compile_nothing_and_replay_no_cell(play, edit, tmp_path):
+    before = play("ucb1", program=SWEEP)
+    assert before[-1] == "reused 0"
+    compiled = cached(tmp_path / "cache")
+    for name, old, new in WORDS:
+        edit(name, old, new)
+    assert play("ucb1", program=SWEEP) == [*before[:-1], "reused 1"]
+    assert cached(tmp_path / "cache") == compiled
+
+
+@pytest.mark.parametrize(("name", "old", "new"), CODE)
+def test_edited_code_is_compiled_and_replayed(play, edit, tmp_path, name, old, new):
+    before = play("ucb1", program=SWEEP)
+    compiled = cached(tmp_path / "cache")
+    edit(name, old, new)
+    after = play("ucb1", program=SWEEP)
+    assert after[0] != before[0]
+    assert after[-1] == "reused 0"
+    assert len(cached(tmp_path / "cache")) > len(compiled)
+
+
+def test_the_second_process_compiles_nothing(play, tmp_path):
+    play("ucb1")
+    before = cached(tmp_path / "cache")
+    play("ucb1")
+    assert cached(tmp_path / "cache") == before
+
+
+def test_drivers_compiled_in_different_processes_live_together(play):
+    """numba alone gives closures compiled in different processes the same symbol, and links the wrong one."""
+    policies = ["round-robin", "ars-ucb(growth=exponential)", "ars-ucb"]
+    apart = [line for policy in policies for line in play(policy)]
+    assert play(*policies) == apart
+    assert play(*reversed(policies)) == apart[::-1]
+
+
+def test_without_a_writable_cache_it_still_works(play, tmp_path):
+    blocked = tmp_path / "a file"
+    blocked.write_text("")
+    assert play("ucb1", home=blocked) == play("ucb1")
+
+
+def test_drivers_unused_for_a_month_are_forgotten(play, tmp_path):
+    play("ucb1")
+    (old,) = (tmp_path / "cache" / "aftereffect").iterdir()
+    os.utime(old, (0, 0))
+    play("round-robin")
+    assert not old.exists()
+
+
+@pytest.mark.parametrize("how", ["by_module", "by_enum"])
+def test_an_edited_constant_in_another_module_is_seen(play, tmp_path, how):
+    for arm in (1, 2):
+        settings = f"import enum\nARM = {arm}\n\nclass Kind(enum.IntEnum):\n    ONE = {arm}\n"
+        (tmp_path / "settings.py").write_text(settings)
+        assert play(how, "0", program=OWN) == [str(arm)]
+
+
+EDITED_MEANWHILE = """
+import sys
+from pathlib import Path
+import aftereffect as ae
+import settings
+if len(sys.argv) > 1:
+    Path(settings.__file__).write_text("ARM = 2  # edited")
+
+
+def decide(state, params, t, rng):
+    return settings.ARM, 1, 1
+
+
+class Fixed(ae.RoundRobin):
+    def kernels(self):
+        return ae.RoundRobin().kernels()._replace(decide=decide)
+
+
+print(int(ae.simulate(Fixed(), ae.StochasticBandit([.9, .5, .1]), 9, 1, seed=5)[0].pulls[0].argmax()))
+"""
+
+
+def test_an_edit_after_the_import_is_not_mistaken_for_what_was_imported(play, tmp_path):
+    (tmp_path / "settings.py").write_text("ARM = 1")
+    assert play("edit", program=EDITED_MEANWHILE) == ["1"]
+    assert play(program=EDITED_MEANWHILE) == ["2"]
+
+
+@pytest.mark.parametrize("how", ["by_array", "by_default"])
+def test_kernels_that_differ_in_what_they_hold_only_are_not_mixed_up(play, tmp_path, how):
+    (tmp_path / "settings.py").write_text("Kind = ARM = 0\n")
+    apart = [line for arm in "012" for line in play(how, arm, program=OWN)]
+    assert apart == ["0", "1", "2"]
+    assert play(how, "2", "0", "1", program=OWN) == ["2", "0", "1"]
+
+
+def test_a_helper_redefined_in_a_notebook_is_seen_and_kernels_stay_as_they_were():
+    cell = {"__name__": "notebook"}
+    exec(
+        "def choice():\n    return 0\ndef decide(state, params, t, rng):\n    return choice(), 1, 1",
+        cell,
+    )
+
+    class Chosen(aftereffect.RoundRobin):
+        def kernels(self):
+            return aftereffect.RoundRobin().kernels()._replace(decide=cell["decide"])
+
+    def pulls():
+        return (
+            aftereffect.simulate(Chosen(), aftereffect.StochasticBandit([0.9, 0.1]), 4, 1, seed=1)[
+                0
+            ]
+            .pulls[0]
+            .tolist()
+        )
+
+    assert pulls() == [4, 0]
+    exec("def choice():\n    return 1", cell)
+    assert pulls() == [0, 4]
+    assert pickle.loads(pickle.dumps(ucb1.decide)) is ucb1.decide
+
+
+def rounded_up(n):
+    return n + 1
+
+
+@pytest.mark.usefixtures("counting_allowed")
+def test_helpers_may_stand_in_comprehensions():
+    def decide(state, params, t, rng):
+        return max([rounded_up(k) for k in range(2)]), 1, 1
+
+    class Comprehending(aftereffect.RoundRobin):
+        def kernels(self):
+            return aftereffect.RoundRobin().kernels()._replace(decide=decide)
+
+    runs = aftereffect.simulate(
+        Comprehending(), aftereffect.StochasticBandit([0.9, 0.5, 0.1]), 6, 1, seed=1
+    )[0]
+    assert runs.pulls[0].tolist() == [0, 0, 6]
+
+
+def read_a_file(t):
+    return len(open(str(t)).read())
+
+
+def late(state, params, t, rng):
+    return (read_a_file(t) if t > 10**9 else 0), 1, 1
+
+
+def text(state, params, t, rng):
+    return ("a" if t > 10**9 else 0), 1, 1
+
+
+def context(state, params, t, rng):
+    if t > 10**9:
+        with open("a") as file:
+            file.read()
+    return 0, 1, 1
+
+
+@pytest.mark.usefixtures("counting_allowed")
+@pytest.mark.parametrize(
+    ("decide", "function", "line", "reason"),
+    [
+        (
+            late,
+            "read_a_file",
+            read_a_file.__code__.co_firstlineno + 1,
+            "Untyped global name 'open'",
+        ),
+        (text, "text", text.__code__.co_firstlineno + 1, "Cannot unify Literal"),
+        (
+            context,
+            "context",
+            context.__code__.co_firstlineno,
+            "The 'with (context manager) as (variable):' construct",
+        ),
+        (
+            lambda state, params, t, rng: (state.arm.foo(1) if t > 10**9 else 0, 1, 1),
+            "<lambda>",
+            None,
+            "Unknown attribute 'foo' of type array(float64, 1d, C)",
+        ),
+    ],
+)
+def test_a_kernel_that_cannot_be_compiled_is_refused_in_one_line(decide, function, line, reason):
+    class Uncompilable(aftereffect.RoundRobin):
+        def kernels(self):
+            return aftereffect.RoundRobin().kernels()._replace(decide=decide)
+
+    with pytest.raises(aftereffect.ParameterError) as caught:
+        aftereffect.simulate(Uncompilable(), aftereffect.StochasticBandit([0.9, 0.1]), 6, 1, seed=1)
+    message = str(caught.value)
+    place = decide.__code__.co_firstlineno if line is None else line
+    assert message.startswith(
+        f"a kernel cannot be compiled, {function} (test_compiled.py, line {place}): {reason}"
+    )
+    assert message.endswith(
+        "; kernels use numbers, arrays, math, loops, rng.random() and functions named directly"
+    )
+    assert "\n" not in message
+    assert (
+        caught.value.__suppress_context__
+    )  # the hundreds of lines that numba says are not shown beneath
+
+
+class Scores(NamedTuple):
+    """By arm."""
+
+    scores: np.ndarray
+
+
+@pytest.mark.usefixtures("counting_allowed")
+def test_a_kernel_that_makes_arrays_of_its_own_is_compiled_all_the_same():
+    def decide(state, params, t, rng):
+        return int(np.argmax(state.scores * 1.0)), 1, 1
+
+    def absorb(state, params, arm, window, total):
+        state.scores[:] = state.scores + np.arange(state.scores.shape[0])
+
+    @dataclass(frozen=True)
+    class Allocating(ae.Policy):
+        def kernels(self):
+            return PolicyKernels(decide, absorb)
+
+        def initial(self, arms):
+            return Scores(np.zeros(arms))
+
+    study = ae.simulate(Allocating(), ae.StochasticBandit([0.9, 0.5, 0.1]), 10, 2, seed=1)
+    assert study[0].pulls.tolist() == [[1, 0, 9]] * 2
+
+
+def test_generators_are_let_go():
+    """Machine code that does not count must not be given Python's objects: they would never be freed."""
+    task = Task(ae.Ucb1(), ae.StochasticBandit([0.9, 0.5]), "roundwise", 10, (10,), 1, range(1))
+    prepared, streams = prepare(task), Streams()
+    run_batch(task, prepared, streams)
+    generators = streams.of(1, range(1))
+    before = [sys.getrefcount(each[0]) for each in generators]
+    for _ in range(5):
+        run_batch(task, prepared, streams)
+    assert [sys.getrefcount(each[0]) for each in generators] == before
+
+
+def test_a_type_that_has_moved_is_compiled_again(tmp_path, monkeypatch):
+    """Numba stores the module of a named tuple with its machine code, and cannot load it without."""
+    from aftereffect.simulation import _compiled
+
+    monkeypatch.setattr(_compiled._config, "CACHE_DIR", str(tmp_path))
+    folders = []
+    for module in ("first_home", "second_home"):
+        moved = namedtuple("Moved", ["means"])
+        moved.__module__ = module
+        folders.append(_compiled._cache_folder("driver", moved(np.zeros(2))))
+    assert None not in folders
+    assert folders[0] != folders[1]

@@ -1,0 +1,44 @@
+"""Memory is checked before it is asked for."""
+
+import pytest
+
+import aftereffect as ae
+from aftereffect.simulation import _limits, plan_study, trace_run
+
+ENV = ae.StochasticBandit([0.9, 0.1])
+POLICIES = ["ucb1", "round-robin"]
+
+
+@pytest.fixture(autouse=True)
+def limit(monkeypatch, tmp_path):
+    """A container that may use a GiB."""
+    path = tmp_path / "memory.max"
+    path.write_text(f"{2**30}\n")
+    monkeypatch.setattr(_limits, "_CONTAINER_LIMIT", path)
+    return path
+
+
+def test_what_is_too_large_is_refused_with_what_it_needs():
+    checkpoints = list(range(1, 101))
+    number = 2**30 // (
+        2 * 8 * (100 + 2 + 1)
+    )  # of both policies: regret at each checkpoint, pulls of each arm, rounds
+    plan_study(POLICIES, ENV, 100, number, seed=1, checkpoints=checkpoints)
+    message = r"need 3.0 GiB .* only 1.0 GiB .*: ask for fewer replications, checkpoints or arms"
+    with pytest.raises(ae.ParameterError, match=message):
+        ae.simulate(POLICIES, ENV, 100, 3 * number, seed=1, checkpoints=checkpoints)
+    with pytest.raises(ae.ParameterError, match="GiB are available"):
+        plan_study(POLICIES, ENV, 100, number + 1, seed=1, checkpoints=checkpoints)
+
+
+def test_a_trace_is_checked_too():
+    with pytest.raises(ae.ParameterError, match=r"need 1.1 GiB .*: ask for fewer slots"):
+        trace_run(ae.Ucb1(), ENV, 30_000_000, 1, 0)
+
+
+@pytest.mark.parametrize("text", ["max\n", ""])
+def test_without_a_limit_the_machine_is_one(limit, text):
+    limit.write_text(text)
+    plan_study("ucb1", ENV, 100, 10**6, seed=1)
+    with pytest.raises(ae.ParameterError, match="GiB are available"):
+        plan_study("ucb1", ENV, 10**6, 10**7, seed=1, checkpoints=10**4)

@@ -1,0 +1,128 @@
+"""Kill a process between any two statements of a request: it must be stored as a whole or not at all.
+
+Takes the URL of an empty storage. It forks one child for each point at which it kills, until a
+child finishes, so it runs in a process of its own."""
+
+import os
+import signal
+import sys
+
+import sqlalchemy as sa
+
+import aftereffect as ae
+from aftereffect.live.storage import _connections
+from aftereffect.live.storage._connections import execute
+
+SETTINGS = {"arms": ["A", "B"], "policy": "ars-ucb", "reward_range": (0, 10), "seed": 1}
+#: Events of SQLAlchemy; a connection is checked in after the commit.
+MOMENTS = ("begin", "before_cursor_execute", "after_cursor_execute", "commit", "checkin")
+
+OPERATIONS = {
+    "ask": lambda live: live.ask(),
+    "ask again": lambda live: live.ask(live.status().slots),
+    "tell": lambda live: live.tell(live.status().awaited[0], 3),
+    "tell, and a round closes": lambda live: live.tell_many(
+        (slot, 3) for slot in live.status().awaited
+    ),
+    "mark missing": lambda live: live.mark_missing(live.status().awaited[0]),
+    "end": lambda live: live.end(),
+}
+
+
+def kill_at(engine, point):
+    """Kill this process at that point, counted from now on."""
+    left = [point]
+
+    def passed(*_, **__):
+        left[0] -= 1
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def between(*given):
+        passed()
+        execute(*given)
+        passed()
+
+    for moment in MOMENTS:
+        sa.event.listen(engine, moment, passed)
+    _connections.execute = between
+
+
+def is_killed(url, name, operation, point):
+    """Whether a child that does the operation is killed at that point, or finishes before."""
+    process = os.fork()
+    if process == 0:
+        try:
+            live = ae.Experiment.open(name, storage=url)
+            live.status()
+            kill_at(live.storage.engine, point)
+            OPERATIONS[operation](live)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(process, 0)
+    if os.WIFSIGNALED(status):
+        return True
+    assert os.WEXITSTATUS(status) == 0, f"{operation} failed, to be killed at point {point}"
+    return False
+
+
+def read_events(url, name):
+    """All events, after verifying them."""
+    with ae.open_storage(url) as storage:
+        live = ae.Experiment.open(name, storage=storage)
+        assert live.verify().whole, live.verify()
+        with storage.reading(storage.find(name).id) as view:
+            return [event[:-2] for event in view.events(0, 10**6)]
+
+
+def prepare(url, name):
+    """Two rounds of one slot have closed; of the next four slots three are decided, two with totals."""
+    live = ae.Experiment.create(name, **SETTINGS, storage=url)
+    for slot in range(2):
+        live.ask()
+        live.tell(slot, slot)
+    for slot in range(2, 5):
+        live.ask()
+        if slot < 4:
+            live.tell(slot, 1)
+    if name.startswith(("tell", "mark")):
+        live.ask()
+    live.storage.close()
+
+
+def main(url):
+    for operation in OPERATIONS:
+        whole = None
+        names = (
+            f"{operation.replace(', ', '-').replace(' ', '-')}-{point}" for point in range(10**3)
+        )
+        stored, killed, point = [], True, 0
+        reference = next(names)
+        prepare(url, reference)
+        before = read_events(url, reference)
+        assert not is_killed(url, reference, operation, 0)
+        whole = read_events(url, reference)
+        assert len(whole) > len(before)
+        while killed:
+            point += 1
+            name = next(names)
+            prepare(url, name)
+            killed = is_killed(url, name, operation, point)
+            after = read_events(url, name)
+            assert after in (before, whole), (
+                f"killed at point {point}, {operation} was stored in part: {after[len(before) :]}"
+            )
+            stored.append(after == whole)
+            assert not is_killed(url, name, "ask again" if operation != "end" else "end", 0), (
+                "it does not go on"
+            )
+        assert stored == sorted(stored), "what is stored at one point must be stored at later ones"
+        assert not stored[0]
+        first = stored.index(True) + 1
+        print(f"{operation}: killed at {point - 1} points, stored from point {first} on")
+        assert first <= point
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

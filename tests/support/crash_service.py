@@ -1,0 +1,125 @@
+"""Kill -9 the service under load, again and again, and count what was lost or changed: part of ``make crash-test``.
+
+Clients ask and tell without end, and retry while a service is down. Whatever they were answered
+must be recorded afterwards."""
+
+import argparse
+import random
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+
+import aftereffect as ae
+import postgres
+from services import Process
+
+EXPERIMENT = {
+    "arms": ["A", "B", "C"],
+    "policy": "ars-ucb(growth=power(1))",
+    "reward_range": (0, 10),
+}
+CLIENTS = 6
+MAX_LIFE = 0.6
+
+
+def total_of(slot):
+    """The total of a slot, for every client."""
+    return float(slot * 7 % 10)
+
+
+class Clients:
+    """Several clients that ask and tell through some services, and the answers they got."""
+
+    def __init__(self, addresses):
+        self.asked, self.told, self.errors = [], [], []
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._play, args=(addresses[number % len(addresses)],))
+            for number in range(CLIENTS)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _play(self, address):
+        experiment = ae.Client(address, retry_for=60).experiment("crash")
+        try:
+            while not self._stop.is_set():
+                decision = experiment.ask()
+                self.asked.append((decision.slot, decision.arm))
+                experiment.tell(decision.slot, total_of(decision.slot))
+                self.told.append(decision.slot)
+        except ae.AftereffectError as error:
+            self.errors.append(str(error))
+
+    def end(self):
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+
+def crash(storage, services, kills, seed):
+    """Kill one of the services so many times; prints the result, returns whether nothing was lost."""
+    rng, start = random.Random(seed), time.monotonic()
+    running = [Process(storage) for _ in range(services)]
+    ae.Client(running[0].address).create("crash", **EXPERIMENT)
+    clients = Clients([each.address for each in running])
+    for _ in range(kills):
+        time.sleep(rng.random() * MAX_LIFE)
+        victim = rng.randrange(services)
+        running[victim].end("kill")
+        running[victim] = Process(storage, port=running[victim].port)
+    clients.end()
+    for each in running:
+        each.end()
+    counted = check(storage, clients)
+    print(
+        f"{services} service{'s' * (services > 1)} on {storage.partition(':')[0]}: {kills:,} kills in "
+        f"{time.monotonic() - start:.0f} s; answered {len(clients.asked):,} decisions and {len(clients.told):,} totals; "
+        f"totals lost {counted['lost']}, decisions changed {counted['changed']}, doubled {counted['doubled']}, "
+        f"experiments damaged {counted['damaged']}, errors {len(clients.errors)}",
+        *clients.errors[:3],
+        flush=True,
+    )
+    return not sum(counted.values()) and not clients.errors
+
+
+def check(storage, clients):
+    """Count the records that differ from the answers."""
+    counted = Counter()
+    with ae.open_storage(storage) as opened:
+        experiment = ae.Experiment.open("crash", storage=opened)
+        records = {record.slot: record for record in experiment.history()}
+        counted["changed"] += sum(
+            number not in records or records[number].arm != arm for number, arm in clients.asked
+        )
+        counted["lost"] += sum(
+            slot not in records or records[slot].total != total_of(slot) for slot in clients.told
+        )
+        counted["doubled"] += len(clients.asked) - len({number for number, _ in clients.asked})
+        counted["damaged"] += not experiment.verify().whole
+    return counted
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--sqlite", type=int, default=200, metavar="KILLS")
+    parser.add_argument("--postgresql", type=int, default=50, metavar="KILLS")
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    good = True
+    if given.sqlite:
+        with tempfile.TemporaryDirectory() as folder:
+            good &= crash(f"sqlite:///{folder}/crash.db", 1, given.sqlite, given.seed)
+    if given.postgresql:
+        server = postgres.Server()
+        try:
+            good &= crash(server.url(), 2, given.postgresql, given.seed)
+        finally:
+            server.remove()
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,184 @@
+"""Kill writers at random moments and count what was lost, changed or doubled: ``make crash-test``.
+
+Several processes ask and tell on one experiment at once. Each reports through a pipe what the
+storage acknowledged. One after another is killed at a random moment and replaced. In the end
+everything that was reported must be stored."""
+
+import argparse
+import os
+import random
+import select
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import aftereffect as ae
+import postgres
+
+SETTINGS = {"arms": ["A", "B", "C"], "policy": "ars-ucb(growth=power(1))", "reward_range": (0, 10)}
+WRITERS = 3
+#: The number of kills per experiment, so that checking does not take longer and longer.
+KILLS_EACH = 50
+MAX_LIFE = 0.12
+#: On a busy machine writers need longer: each kill waits for so many answers, up to so many seconds.
+MIN_ANSWERS, MAX_START = 8, 5.0
+
+
+def total(slot):
+    """The total of a slot, whichever writer tells it."""
+    return float(slot * 7 % 10)
+
+
+def write(url, name, report, seed):
+    """Ask and tell until killed, and report every answer."""
+    rng = random.Random(seed)
+    experiment = ae.Experiment.open(name, storage=url)
+    mine = list(experiment.status().awaited)  # of writers that were killed before they could tell
+    while True:
+        if rng.random() < 0.5 or not mine:
+            decision = experiment.ask()
+            report(f"d {decision.slot} {decision.arm}")
+            mine.append(decision.slot)
+        else:
+            number = mine.pop(rng.randrange(len(mine)))
+            experiment.tell(number, total(number))
+            report(f"t {number}")
+
+
+class Writer:
+    """A process that writes, and what it has reported."""
+
+    def __init__(self, url, name, seed):
+        self.pipe, theirs = os.pipe()
+        self.received = b""
+        self.process = os.fork()
+        if self.process == 0:
+            os.close(self.pipe)
+            try:
+                write(url, name, lambda line: os.write(theirs, f"{line}\n".encode()), seed)
+            except BaseException as error:
+                os.write(theirs, f"e {error}\n".encode())
+            finally:
+                os._exit(1)
+        os.close(theirs)
+
+    def listen(self):
+        """Read the pipe, so that it never fills up."""
+        while select.select([self.pipe], [], [], 0)[0]:
+            received = os.read(self.pipe, 1 << 16)
+            if not received:
+                return
+            self.received += received
+
+    def kill(self):
+        """Kill the process, and return the complete lines that it reported."""
+        os.kill(self.process, signal.SIGKILL)
+        os.waitpid(self.process, 0)
+        self.listen()
+        os.close(self.pipe)
+        return self.received.decode().rpartition("\n")[0].splitlines()
+
+
+def count_answers(writers):
+    """Count what the running writers have reported."""
+    return sum(writer.received.count(b"\n") for writer in writers)
+
+
+def play(url, name, kills, rng):
+    """Kill that many writers of one experiment, and return what all of them reported."""
+    ae.Experiment.create(name, **SETTINGS, storage=url).storage.close()
+    writers = [Writer(url, name, rng.random()) for _ in range(WRITERS)]
+    reported = []
+    for _ in range(kills):
+        begun, life = time.monotonic(), rng.random() * MAX_LIFE
+        answers = count_answers(writers)
+        while (passed := time.monotonic() - begun) < life or (
+            passed < MAX_START and count_answers(writers) < answers + MIN_ANSWERS
+        ):
+            time.sleep(0.002)
+            for writer in writers:
+                writer.listen()
+        victim = rng.randrange(WRITERS)
+        reported += writers[victim].kill()
+        writers[victim] = Writer(url, name, rng.random())
+    for writer in writers:
+        reported += writer.kill()
+    return reported
+
+
+def check(url, name, reported):
+    """Count what was acknowledged and what is stored."""
+    counted = Counter()
+    with ae.open_storage(url) as storage:
+        experiment = ae.Experiment.open(name, storage=storage)
+        lines = {line.slot: line for line in experiment.history()}
+        with storage.reading(storage.find(name).id) as view:
+            events = view.events(0, 10**9)
+        for line in reported:
+            what, _, rest = line.partition(" ")
+            if what == "e":
+                print("a writer failed:", rest)
+                counted["errors"] += 1
+            elif what == "d":
+                number, arm = rest.split()
+                counted["decisions"] += 1
+                counted["changed"] += int(number) not in lines or lines[int(number)].arm != arm
+            else:
+                counted["totals"] += 1
+                counted["lost"] += int(rest) not in lines or lines[int(rest)].total != total(
+                    int(rest)
+                )
+        asked = [line for line in reported if line.startswith("d ")]
+        counted["doubled"] += len(asked) - len({line.split()[1] for line in asked})
+        counted["doubled"] += len(events) - len(
+            {(event.kind, event.slot, event.revision) for event in events}
+        )
+        counted["doubled"] += sum(event.revision > 0 for event in events)
+        counted["changed"] += list(lines) != list(range(len(lines)))
+        checked = experiment.verify()
+        counted["damaged"] += not checked.whole or checked.difference is not None
+        counted["rounds"] += checked.rounds
+    return counted
+
+
+def crash(url, kills, seed):
+    """Kill writers, print the counts, and return whether nothing went wrong."""
+    rng, counted = random.Random(seed), Counter()
+    start = time.monotonic()
+    for number, first in enumerate(range(0, kills, KILLS_EACH)):
+        name = f"crash-{number}"
+        counted += check(url, name, play(url, name, min(KILLS_EACH, kills - first), rng))
+    print(
+        f"{url.partition(':')[0]}: {kills:,} writers killed in {time.monotonic() - start:.0f} s; acknowledged "
+        f"{counted['decisions']:,} decisions and {counted['totals']:,} totals, {counted['rounds']:,} rounds closed; "
+        f"totals lost {counted['lost']}, decisions changed {counted['changed']}, doubled {counted['doubled']}, "
+        f"experiments damaged {counted['damaged']}, errors {counted['errors']}",
+        flush=True,
+    )
+    return all(counted[wrong] == 0 for wrong in ("lost", "changed", "doubled", "damaged", "errors"))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--sqlite", type=int, default=500, metavar="KILLS")
+    parser.add_argument("--postgresql", type=int, default=100, metavar="KILLS")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    good = True
+    if options.sqlite:
+        with tempfile.TemporaryDirectory() as folder:
+            good &= crash(f"sqlite:///{Path(folder) / 'crash.db'}", options.sqlite, options.seed)
+    if options.postgresql:
+        server = postgres.Server()
+        try:
+            good &= crash(server.url(), options.postgresql, options.seed)
+        finally:
+            server.remove()
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""What the tests run over: at least one of everything registered (`test_public.py` makes sure)."""
+
+import aftereffect as ae
+
+LAG_LAWS: tuple[ae.delays.LagLaw, ...] = (
+    ae.Immediate(),
+    ae.UniformDelay(0, 6),
+    ae.UniformDelay(10, 30),
+    ae.RandomDelay([0.2, 0, 0.5, 0, 0, 0, 0, 0.3]),
+    ae.Interval(0, 0),
+    ae.Interval(30, 39),
+    ae.LinearDecay(20),
+    ae.LinearRise(50),
+    ae.Geometric(0.6),
+    ae.Geometric(0.9),
+    ae.PowerLaw(2),
+    ae.PowerLaw(3),
+    ae.Shape([0.1, 0, 0.5, 0.4]),
+)
+CLW = (
+    (3, "colt", "exp3"),
+    (4, "jmlr", "tsallis"),
+    (2, "seed", "exp3-gain"),
+)
+POLICIES: tuple[ae.Policy, ...] = (
+    ae.ArsUcb(),
+    ae.ArsUcb(alpha=1.5, growth=ae.growth.Power(1)),
+    ae.ArsUcb(growth=ae.growth.Power(0.5)),
+    ae.ArsUcb(growth=ae.growth.Exponential()),
+    ae.ArsKlUcb(),
+    ae.SettleUcb(),
+    ae.SettleUcb(burn_in=1.5, look=0.5, hold=12),
+    ae.Odaaf(),
+    ae.Odaaf("bounded", mean_lag=3, reach=9),
+    ae.Odaaf("variance"),
+    ae.GeneralizedOdaaf(5),
+    ae.Ucb1(),
+    ae.RoundRobin(),
+    ae.Exp3(),
+    ae.Exp3("loss"),
+    ae.ArsExp3(),
+    ae.ArsExp3(beta=1.5, doubling=True),
+    *(ae.Clw(d, variant, base) for d, variant, base in CLW),
+    ae.ArsClw(),
+    ae.ArsClw(ae.growth.Power(0.5), first_phase=50),
+    ae.MiniBatch(),
+    ae.MiniBatch("ars-ucb", size=3),
+)
+GROWTHS: tuple[ae.growth.Growth, ...] = (
+    ae.growth.Power(0.5),
+    ae.growth.Power(1),
+    ae.growth.Power(2),
+    ae.growth.Power(3),
+    ae.growth.Exponential(),
+)
+PER_ARM = (
+    ae.PerArm([ae.Interval(3, 8), ae.Interval(20, 39), ae.Interval(3, 8)]),
+    ae.PerArm([ae.UniformDelay(0, 25), ae.Geometric(0.8), ae.PowerLaw(2.5)]),
+)
+REWARDS: tuple[ae.rewards.RewardLaw, ...] = (
+    ae.rewards.Bernoulli(),
+    ae.rewards.Constant(),
+    ae.rewards.Beta(2),
+    ae.rewards.Uniform(),
+)
+MEANS = (0.9, 0.3, 0.5)
+BANDITS: tuple[ae.StochasticBandit, ...] = (
+    *(ae.StochasticBandit(MEANS, delay) for delay in (*LAG_LAWS, *PER_ARM)),
+    *(ae.StochasticBandit(MEANS, ae.Interval(3, 8), reward) for reward in REWARDS[1:]),
+    ae.StochasticBandit((1, 0, 0.5), ae.UniformDelay(0, 6), ae.rewards.Beta(0.5)),
+)
+SCHEDULES: tuple[ae.rewards.Schedule, ...] = (
+    ae.rewards.DrawnArm([0.5, 0.3, 0.2], seed=1),
+    ae.rewards.DrawnRewards([0.9, 0.3, 0.5]),
+)
+DELAYS: tuple[ae.Delay, ...] = (
+    *LAG_LAWS,
+    *PER_ARM,
+    ae.HoldBack(4),
+    ae.HoldBack(2, reset_on_round=True),
+)
+ADVERSARIAL: tuple[ae.AdversarialBandit, ...] = (
+    *(ae.AdversarialBandit(schedule, delay) for schedule in SCHEDULES for delay in DELAYS[-2:]),
+    *(
+        ae.AdversarialBandit(SCHEDULES[0], delay)
+        for delay in (ae.UniformDelay(0, 6), ae.Geometric(0.6), PER_ARM[1])
+    ),
+    *(ae.AdversarialBandit(SCHEDULES[1], delay) for delay in (ae.Interval(3, 8), ae.PowerLaw(3))),
+)
