@@ -845,6 +845,7 @@ def test_an_arm_without_weight_is_never_drawn():
     assert _learners.draw(state, 0.0, SimpleNamespace(random=lambda: 1 - 2**-53)) == 1
 
 
+@pytest.mark.compiled
 def test_a_batch_longer_than_the_horizon_is_cut_to_it():
     runs = ae.simulate(
         ae.MiniBatch(size=2_000), ae.StochasticBandit([0.1, 0.9]), 1_000, 50, seed=1

@@ -44,6 +44,7 @@ def test_growths_never_decrease_and_never_overflow(growth):
     assert slots[-1] <= 2**53
 
 
+@pytest.mark.compiled
 def test_a_callable_plays_as_the_formula_it_computes():
     bandit = ae.StochasticBandit([0.9, 0.5, 0.1], ae.Interval(2, 4))
     formula, called = (
@@ -59,11 +60,13 @@ def test_a_callable_can_be_asked_directly():
     assert [growth(k) for k in (1, 2, 100)] == [3, 6, 300]
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("power", [0, 63, 100])
 def test_extreme_powers_play_compiled_as_plain(power):
     check_policy(ae.ArsUcb(growth=ae.growth.Power(power)))
 
 
+@pytest.mark.compiled
 def test_two_callables_of_the_same_name_can_be_compared():
     bandit = ae.StochasticBandit([0.9, 0.1])
     study = ae.simulate(
@@ -74,6 +77,7 @@ def test_two_callables_of_the_same_name_can_be_compared():
     assert not np.array_equal(study[first].regret, study[second].regret)
 
 
+@pytest.mark.compiled
 def test_a_callable_is_asked_once_per_round_however_many_batches_run():
     asked = []
 

@@ -64,6 +64,7 @@ def test_for_a_spread_per_arm_the_truth_is_the_largest_of_each_number():
     assert ae.StochasticBandit([0.9, 0.1], delay).delay_facts == pytest.approx((42, 310, 60))
 
 
+@pytest.mark.compiled
 def test_a_simulation_tells_the_truth_and_the_label_says_so():
     bandit = ae.StochasticBandit([0.9, 0.1], U1030)
     study = ae.simulate(
@@ -103,6 +104,7 @@ def test_refusals(make, message):
     assert str(caught.value) == message
 
 
+@pytest.mark.compiled
 def test_every_arm_has_as_many_plays_as_its_phase_wants():
     """With constant rewards seen at once every decision is known: .5 is dropped after phase 2 and .75 after phase 3."""
     bandit = ae.StochasticBandit([1, 0.8, 0.5], ae.Immediate(), ae.rewards.Constant())
@@ -113,6 +115,7 @@ def test_every_arm_has_as_many_plays_as_its_phase_wants():
     assert first < second < third
 
 
+@pytest.mark.compiled
 def test_the_bridge_is_played_by_the_best_arm_and_not_counted():
     bandit = ae.StochasticBandit([1, 0.8, 0.5], ae.Immediate(), ae.rewards.Constant())
     policy = ae.Odaaf("bounded", mean_lag=0, reach=1)
@@ -125,6 +128,7 @@ def test_the_bridge_is_played_by_the_best_arm_and_not_counted():
     assert np.bincount(arms)[1:].tolist() == [third, second]
 
 
+@pytest.mark.compiled
 def test_the_order_of_the_arms_is_drawn_anew_in_every_run():
     bandit = ae.StochasticBandit([0.9, 0.8, 0.7], ae.Immediate())
     study = ae.simulate("generalized-odaaf(3)", bandit, 5_000, 30, seed=1, engine="slotwise")

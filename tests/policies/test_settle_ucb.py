@@ -171,6 +171,7 @@ def test_totals_that_drift_for_ever_are_not_waited_for():
     assert state.settling.lag[0] <= t / 2
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     ("delay", "wanted"),
     [
@@ -271,6 +272,7 @@ def test_radii_are_from_the_average_to_the_index():
         np.testing.assert_allclose(radii, [index - 0.4, 0, math.inf], atol=1e-8)
 
 
+@pytest.mark.compiled
 def test_it_loses_less_than_half_of_what_ars_ucb_loses():
     """At 20,000 slots; the whole comparison is in reproduction/beyond."""
     world = ae.StochasticBandit([0.5, 0.9, 0.1, 0.7, 0.3], ae.Interval(10, 19))

@@ -27,6 +27,7 @@ def write(path, values):
     return path
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("suffix", [".npy", ".csv", ".parquet"])
 @pytest.mark.parametrize("values", [TABLE, PAYING], ids=["table", "paying"])
 def test_every_format_gives_the_same_game(tmp_path, capsys, suffix, values):
@@ -62,6 +63,7 @@ def test_a_csv_file_may_do_without_names(tmp_path):
     assert read_rewards(tmp_path / "one.csv").tolist() == [1, 0, 2]
 
 
+@pytest.mark.compiled
 def test_a_schedule_may_be_written_in_place_of_a_file(capsys):
     options = ["--policy", "exp3", "--horizon", "100", "--replications", "2", "--seed", "1"]
     assert main(["simulate", "--rewards", "drawn-arm([.5,.3,.2], seed=2)", *options]) == 0

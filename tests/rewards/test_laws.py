@@ -51,6 +51,7 @@ def test_bad_concentrations_are_refused():
             ae.rewards.Beta(bad)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("reward", samples.REWARDS, ids=str)
 def test_both_engines_agree_for_every_law(reward):
     bandit = ae.StochasticBandit([0.8, 0.6, 0.2], ae.Interval(3, 8), reward)

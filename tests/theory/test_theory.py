@@ -165,6 +165,7 @@ def test_theorem_2_grows_like_two_thirds():
     assert math.log10(large / small) / 3 == pytest.approx(2 / 3, abs=0.01)
 
 
+@pytest.mark.compiled
 def test_arms_exp3_stays_below_theorem_2():
     bandit = ae.AdversarialBandit(ae.rewards.DrawnArm([0.5, 0.3, 0.2]), ae.HoldBack(5))
     study = ae.simulate(ae.ArsExp3(), bandit, 20_000, 50, seed=1)
