@@ -16,6 +16,7 @@ R = TypeVar("R")
 
 def decode_record(record: type[R], answer: Mapping[str, Any], **decoded: Any) -> R:
     """A named tuple from an answer; `decoded` has the fields that need more than their value."""
+    # Every record is a named tuple, for which Python has no type to name here.
     names: tuple[str, ...] = record._fields  # type: ignore[attr-defined]
     try:
         known = {name: answer[name] for name in names if name not in decoded}

@@ -106,6 +106,7 @@ class LimitedProtocol(HttpToolsProtocol):
     #: Those of the service; set by `protocol_for`.
     all_connections: Connections
 
+    # The base class, like asyncio, calls it with a Transport but declares the wider BaseTransport.
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A peer connects."""
         super().connection_made(transport)

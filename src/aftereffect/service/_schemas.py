@@ -227,6 +227,7 @@ def _json_type(hint: Any, float_type: Any) -> Any:
     if get_origin(hint) is tuple:
         return GenericAlias(list, (_json_type(get_args(hint)[0], float),))
     if get_origin(hint) in (Union, UnionType):
+        # Union takes a tuple of types; `X | Y` cannot be written for a number of them.
         return Union[tuple(_json_type(each, float_type) for each in get_args(hint))]  # noqa: UP007
     if isinstance(hint, type) and (hasattr(hint, "_fields") or is_dataclass(hint)):
         return model_of(hint, float_type=float_type)

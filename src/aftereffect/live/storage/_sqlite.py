@@ -258,7 +258,7 @@ class SqliteStorage(DatabaseStorage):
 
 def _is_open(connection: Connection) -> bool:
     try:
-        connection.total_changes  # noqa: B018
+        connection.total_changes  # noqa: B018  (reading it fails on a closed connection)
     except sqlite3.ProgrammingError:
         return False
     return True
