@@ -17,7 +17,6 @@ import oracles
 from aftereffect.policies import named_arrays
 from aftereffect.simulation import BATCH, Task, interpret_driver, prepare, run_batch
 from aftereffect.testing import Script
-from shared_kernels import Sharing, kernels_of
 
 ENGINES = ("roundwise", "slotwise")
 each_engine = pytest.mark.parametrize("engine", ENGINES)
@@ -338,12 +337,9 @@ def test_hold_back_changes_what_policies_do():
     assert changed >= 10
 
 
-KERNELS = kernels_of(policies(1))
-
-
 def simulated(policy, rewards, delay, horizon, runs, seed, engine="roundwise"):
     return ae.simulate(
-        Sharing(policy, KERNELS),
+        policy,
         ae.AdversarialBandit(rewards, delay),
         horizon,
         runs,
@@ -354,15 +350,15 @@ def simulated(policy, rewards, delay, horizon, runs, seed, engine="roundwise"):
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("delay", [ae.UniformDelay(5, 10), ae.HoldBack(3)], ids=str)
-def test_sharing_kernels_and_compiling_them_changes_nothing(delay):
+def test_compiling_changes_nothing(delay):
     rewards = binary(500, [0.3, 0.7, 0.5], 1)
     for policy in policies(10):
-        shared = simulated(policy, rewards, delay, 500, 2, 3)
-        alone = played(
+        compiled = simulated(policy, rewards, delay, 500, 2, 3)
+        interpreted = played(
             policy, ae.AdversarialBandit(rewards, delay), "roundwise", 500, 2, seed=3
         ).runs
-        assert np.array_equal(shared.final, alone.regret[:, -1])
-        assert np.array_equal(shared.rounds, alone.rounds)
+        assert np.array_equal(compiled.final, interpreted.regret[:, -1])
+        assert np.array_equal(compiled.rounds, interpreted.rounds)
 
 
 HORIZON, RUNS = 3_000, 500
@@ -557,7 +553,7 @@ def test_every_policy_stays_finite_over_ten_million_slots():
     rewards[::2, 2] = 1
     bandit = ae.AdversarialBandit(rewards, AT_ONCE)
     for policy in policies(8):
-        task = Task(Sharing(policy, KERNELS), bandit, "roundwise", horizon, (horizon,), 1, range(1))
+        task = Task(policy, bandit, "roundwise", horizon, (horizon,), 1, range(1))
         left = run_batch(task, prepare(task))
         assert all(np.isfinite(array).all() for array in arrays(left.states))
         assert left.runs.regret[0, -1] < 0.1 * horizon, policy

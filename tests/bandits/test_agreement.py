@@ -7,7 +7,6 @@ import pytest
 from scipy import stats
 
 import aftereffect as ae
-from shared_kernels import STOCHASTIC, Sharing
 
 MEANS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 HORIZON, RUNS = 3_000, 500
@@ -37,7 +36,6 @@ POLICIES = (
     ae.ArsUcb(1, ae.growth.Exponential()),
     ae.Ucb1(),
 )
-PLAYERS = tuple(Sharing(policy, STOCHASTIC) for policy in POLICIES)
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +44,8 @@ def samples():
     collected = {}
     for number, delay in enumerate(DELAYS):
         bandit = ae.StochasticBandit(MEANS, delay)
-        fast = ae.simulate(PLAYERS, bandit, HORIZON, RUNS, seed=1000 + number, engine="roundwise")
-        slow = ae.simulate(PLAYERS, bandit, HORIZON, RUNS, seed=2000 + number, engine="slotwise")
+        fast = ae.simulate(POLICIES, bandit, HORIZON, RUNS, seed=1000 + number, engine="roundwise")
+        slow = ae.simulate(POLICIES, bandit, HORIZON, RUNS, seed=2000 + number, engine="slotwise")
         for a, b in zip(fast, slow, strict=True):
             collected[delay, a.label] = [
                 np.column_stack([runs.final, runs.pulls]) for runs in (a, b)

@@ -8,7 +8,6 @@ import pytest
 import aftereffect as ae
 import independent
 import oracles
-from shared_kernels import STOCHASTIC, Sharing
 
 HORIZON, RUNS = 1_500, 300
 #: n_m for that horizon, worked out by hand from equation (18) with E = 2, d = 5, and
@@ -66,8 +65,7 @@ def test_mean_regret_equals_that_of_independent_simulators(oracles_by_case, engi
     deviates = []
     for delay, policy, theirs in oracles_by_case:
         bandit = ae.StochasticBandit(independent.MEANS, delay)
-        player = Sharing(policy, STOCHASTIC)
-        ours = ae.simulate(player, bandit, HORIZON, RUNS, seed=17, engine=engine)[0].final
+        ours = ae.simulate(policy, bandit, HORIZON, RUNS, seed=17, engine=engine)[0].final
         error = math.sqrt(theirs.squared_error + ours.var(ddof=1) / RUNS)
         deviates.append((ours.mean() - theirs.mean) / error)
     assert np.abs(deviates).max() <= 4

@@ -8,8 +8,8 @@ Two things about numba's cache need care:
   that it reaches, the fields of the arrays that it reads, and the versions that compile it.
 - It names machine code by qualified name and a counter that starts anew in every process. Closures
   of the same name that were compiled in two processes can get the same symbol, and a third process
-  that loads both links one in place of the other, without an error. Here a digest of the whole
-  driver, with all it names, is part of every name (see `_contents`): equal symbols are equal code.
+  that loads both links one in place of the other, without an error. Here a digest of the function,
+  with all it names, is part of every name (see `_contents`): equal symbols are equal code.
 
 What is compiled are clones with such names; the kernels themselves do not change.
 """
@@ -61,6 +61,8 @@ _UNUSED_DAYS = 30
 _STAMP = "driver.py"
 _lock = Lock()
 _drivers: dict[tuple[str, Any], BatchPlay] = {}
+#: Copies that drivers share, by name: numba compiles each of them once in a process.
+_shared: dict[str, FunctionType] = {}
 _config: Any = numba.config  # filled at run time, so unknown to type checkers
 _types: Any = numba.types
 _typeof: Any = numba.typeof
@@ -98,8 +100,9 @@ def _compile_any_way(
     with suppress(*_FAILURES):
         return _compile(_Clones(policy, engine.kernels, take_state), read, counting=False)
     with suppress(*_FAILURES):  # a kernel makes arrays of its own
-        return _compile(_Clones(policy, engine.kernels, take_state), read, counting=True)
-    located = _Clones(policy, engine.kernels, take_state, located=True)
+        unshared = _Clones(policy, engine.kernels, take_state, shared=False)  # these count, too
+        return _compile(unshared, read, counting=True)
+    located = _Clones(policy, engine.kernels, take_state, shared=False, located=True)
     try:
         return _compile(located, read, counting=True)
     except _FAILURES as error:
@@ -119,6 +122,8 @@ def _compile(clones: "_Clones", read: Read, *, counting: bool) -> BatchPlay:
             )
         elif function is not clones.play_batch:
             register_jitable(forceinline=True)(function)
+            if function in clones.shareable:
+                _shared[function.__qualname__] = function
     folder = _cache_folder(clones.play_batch.__qualname__, read) if clones.readable else None
     before = _config.CACHE_DIR
     _config.CACHE_DIR = str(folder or before)
@@ -180,7 +185,8 @@ class _Clones:
     ``play`` is for a run, ``play_batch`` for a batch. ``readable`` says whether everything that
     they depend on could be read; if not, the machine code must not outlive this process. Their code
     holds no file names and line numbers, so that numba finds machine code again after a comment was
-    edited; `located` ones do, for messages, and are not stored.
+    edited; `located` ones do, for messages, and are not stored. If `shared`, drivers that call the
+    same functions call the same copies; ``made`` are those that no driver has made before.
     """
 
     def __init__(
@@ -189,9 +195,11 @@ class _Clones:
         bandit: WorldKernels,
         take_state: TakeState,
         *,
+        shared: bool = True,
         located: bool = False,
     ) -> None:
         self.made: list[FunctionType] = []
+        self.shareable: set[FunctionType] = set()
         play = make_driver(policy, bandit)
         play_batch = make_batch_driver(play, take_state)
         contents = Contents(compiled=True)
@@ -199,12 +207,22 @@ class _Clones:
         self._located, self._content = located, contents.digest[:20]
         self.readable = contents.readable and not located
         self._begun: dict[FunctionType, FunctionType] = {}
+        self._unshared = (play_batch, play) if shared else None
         self.play_batch, self.play = self.clone(play_batch), self.clone(play)
 
     def clone(self, function: Any) -> FunctionType:
         """Copy a function, with copies of the functions that it names in its globals and cells."""
         if function in self._begun:  # copied before, or naming itself
             return self._begun[function]
+        share = self._unshared is not None and function not in self._unshared
+        name = f"{function.__name__}_{self._content}_{len(self._begun)}"
+        if share:
+            contents = Contents(compiled=True)
+            contents.add(function)
+            name = f"{function.__name__}_{contents.digest[:20]}"
+            if name in _shared:
+                self._begun[function] = _shared[name]
+                return _shared[name]
         code = function.__code__
         cells = tuple(CellType() for _ in code.co_freevars)
         copy = FunctionType(
@@ -214,7 +232,7 @@ class _Clones:
             function.__defaults__,
             cells,
         )
-        copy.__qualname__ = f"{function.__name__}_{self._content}_{len(self._begun)}"
+        copy.__qualname__ = name
         copy.__module__ = function.__module__
         self._begun[function] = copy
         if code.co_filename.startswith("<"):  # typed in by hand
@@ -228,6 +246,8 @@ class _Clones:
         for cell, original in zip(cells, function.__closure__ or (), strict=True):
             cell.cell_contents = self._copy_value(original.cell_contents)
         self.made.append(copy)
+        if share and self.readable:  # as is all that it names
+            self.shareable.add(copy)
         return copy
 
     def _copy_value(self, value: Any) -> Any:

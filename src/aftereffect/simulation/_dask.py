@@ -5,10 +5,13 @@ import pickle
 import re
 import signal
 import threading
+from asyncio import CancelledError
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, InvalidStateError
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 from aftereffect._core import import_optional, made_by
 from aftereffect.errors import ParameterError, WorkerError
@@ -61,9 +64,7 @@ def dask_cluster(address: str, jobs: int | None = None) -> Iterator[Cluster]:
         )
     connected = _local(distributed, workers) if address == LOCAL else _remote(distributed, address)
     with connected as client:
-        executor = _Packing(
-            client.get_executor(pure=False, retries=_RETRIES), distributed.protocol.pickle.dumps
-        )
+        executor = _ClusterExecutor(client, distributed.protocol.pickle.dumps)
         with _watching(client, executor):
             try:
                 yield Cluster(executor, workers or sum(client.nthreads().values()))
@@ -73,22 +74,44 @@ def dask_cluster(address: str, jobs: int | None = None) -> Iterator[Cluster]:
                 executor.shutdown(wait=False)
 
 
-class _Packing(Executor):
-    """Sends calls as bytes.
+class _ClusterExecutor(Executor):
+    """Sends calls as bytes. If a worker cannot unpickle one, that call fails, and not the worker.
 
-    If a worker cannot unpickle one, then that call fails, and not the worker.
+    Dask's own executor takes an answer for an error if the worker leaves just after it answered.
     """
 
-    def __init__(self, inner: Executor, pack: Callable[[Any], bytes]) -> None:
-        self._inner, self._pack = inner, pack
+    def __init__(self, client: Any, pack: Callable[[Any], bytes]) -> None:
+        self._client, self._pack = client, pack
+        self._sent: WeakSet[Any] = WeakSet()
 
     def submit(
         self, function: Callable[..., Any], /, *arguments: Any, **settings: Any
     ) -> "Future[Any]":
-        return self._inner.submit(_call, self._pack((function, arguments, settings)))
+        packed = self._pack((function, arguments, settings))
+        sent = self._client.submit(_call, packed, pure=False, retries=_RETRIES)
+        self._sent.add(sent)
+        answer: Future[Any] = Future()
+        answer.add_done_callback(lambda done: sent.cancel() if done.cancelled() else None)
+        sent.add_done_callback(partial(_pass_on, answer))
+        return answer
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        self._inner.shutdown(wait)  # Dask's own always cancels what waits, and has no option
+        """Cancel what waits: callers have taken all answers that they want."""
+        self._client.cancel(list(self._sent))
+
+
+def _pass_on(answer: "Future[Any]", sent: Any) -> None:
+    """Give an answer of Dask, which gathers it again if it was lost with its worker."""
+    with suppress(InvalidStateError):  # nobody waits for it any more
+        try:
+            result = sent.result()
+        except CancelledError:
+            answer.cancel()
+            answer.set_running_or_notify_cancel()  # which wakes those who wait
+        except BaseException as error:
+            answer.set_exception(error)
+        else:
+            answer.set_result(result)
 
 
 def _call(packed: bytes) -> Any:

@@ -1,5 +1,6 @@
 """The simulation loop: decide, collect, absorb, until the horizon. `_compiled` makes it fast."""
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, cast
 
@@ -55,8 +56,8 @@ BatchPlay: TypeAlias = Callable[
 TakeState: TypeAlias = Callable[[State, int], State]
 
 #: Runs per call. The generators come as a tuple whose length is part of the compiled signature, so
-#: all calls use the same number.
-BATCH = 16
+#: all calls use the same number. More of them take longer to compile: tests use fewer.
+BATCH = int(os.environ.get("AFTEREFFECT_BATCH", "16"))
 
 
 def make_driver(policy: PolicyKernels, bandit: WorldKernels) -> Play:
