@@ -67,8 +67,6 @@ LONGEST = (
 os.environ["XDG_DATA_HOME"] = tempfile.mkdtemp(prefix="aftereffect-tests-")
 atexit.register(shutil.rmtree, os.environ["XDG_DATA_HOME"], ignore_errors=True)
 os.environ.pop("AFTEREFFECT_STORAGE", None)
-# Drivers for smaller batches compile in half the time, and play the same.
-os.environ["AFTEREFFECT_BATCH"] = "4"
 
 
 class _NoCompiler(MetaPathFinder):

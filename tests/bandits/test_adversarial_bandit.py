@@ -190,7 +190,7 @@ def test_windows_under_random_delays_have_the_right_mean_and_variance(engine):
         bandit = ae.AdversarialBandit(table, ae.UniformDelay(low, high))
         seen = []
         for first in range(0, runs, BATCH):
-            batch = range(first, first + BATCH)
+            batch = range(first, min(first + BATCH, runs))
             task = Task(script, bandit, engine, script.slots, (script.slots,), 40 + number, batch)
             seen.append(run_batch(task, prepare(task, interpret_driver)).states.totals)
         seen = np.concatenate(seen)

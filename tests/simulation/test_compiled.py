@@ -18,7 +18,7 @@ import aftereffect as ae
 from aftereffect._core.kernels import PolicyKernels
 from aftereffect.policies import ucb1
 from aftereffect.simulation import Task, prepare, run_batch
-from aftereffect.simulation._replications import Streams
+from aftereffect.simulation._streams import Streams
 
 PLAY = """
 import sys
@@ -380,11 +380,11 @@ def test_generators_are_let_go():
     task = Task(ae.Ucb1(), ae.StochasticBandit([0.9, 0.5]), "roundwise", 10, (10,), 1, range(1))
     prepared, streams = prepare(task), Streams()
     run_batch(task, prepared, streams)
-    generators = streams.of(1, range(1))
-    before = [sys.getrefcount(each[0]) for each in generators]
+    _, *given = streams.of(1, range(1))
+    before = [sys.getrefcount(each) for each in given]
     for _ in range(5):
         run_batch(task, prepared, streams)
-    assert [sys.getrefcount(each[0]) for each in generators] == before
+    assert [sys.getrefcount(each) for each in given] == before
 
 
 def test_a_type_that_has_moved_is_compiled_again(tmp_path, monkeypatch):

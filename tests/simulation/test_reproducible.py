@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import aftereffect as ae
-from aftereffect.simulation import BATCH
-from aftereffect.simulation._replications import Streams
+from aftereffect.simulation._streams import Streams
 
 ENV = ae.StochasticBandit([0.9, 0.6, 0.3], ae.UniformDelay(3, 9))
 POLICIES = ["ars-ucb", "ucb1"]
@@ -74,16 +73,15 @@ def test_golden_values():
 def test_streams_are_those_of_numpy_by_seed_and_replication(seed):
     streams = Streams()
     for replications in (range(3), range(5, 21), range(999_999, 1_000_000)):
-        for part, generators in enumerate(streams.of(seed, replications)):
-            assert len(generators) == BATCH
-            for generator, replication in zip(
-                generators[: len(replications)], replications, strict=True
-            ):
+        begins, *pairs = streams.of(seed, replications)
+        assert begins.shape == (len(replications), 2, 4)
+        for part, (register, generator) in enumerate(zip(pairs[:2], pairs[2:], strict=True)):
+            for words, replication in zip(begins[:, part], replications, strict=True):
                 fresh = np.random.Generator(
                     np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(replication, part)))
                 )
+                register.words[:], register.rest[0] = words, 0
                 assert generator.bit_generator.state == fresh.bit_generator.state
                 assert np.array_equal(generator.random(5), fresh.random(5))
-                generator.integers(
-                    9, dtype=np.uint32
-                )  # leaves half a number behind, which the next one must not find
+                generator.integers(9, dtype=np.uint32)  # leaves half a number behind
+                assert register.rest[0]

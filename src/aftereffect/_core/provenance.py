@@ -32,6 +32,7 @@ NUMERIC_SOURCES = (
     "simulation/_compiled.py",
     "simulation/_driver.py",
     "simulation/_replications.py",
+    "simulation/_streams.py",
 )
 
 

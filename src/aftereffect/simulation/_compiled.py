@@ -44,7 +44,6 @@ from aftereffect._core import (
 from aftereffect.errors import ParameterError
 from aftereffect.simulation._contents import Contents, bare_code, globals_in
 from aftereffect.simulation._driver import (
-    BATCH,
     BatchPlay,
     TakeState,
     make_batch_driver,
@@ -52,6 +51,7 @@ from aftereffect.simulation._driver import (
     make_take_state,
     stack_states,
 )
+from aftereffect.simulation._streams import Register
 
 #: What kernels read by the names of fields: the states of a batch, the parameters, the world.
 Read: TypeAlias = tuple[State, Params, World]
@@ -83,7 +83,7 @@ def compile_batch_driver(
 
     State and parameters are examples: machine code is made for the types of their fields.
     """
-    read = (stack_states(state, BATCH), params, engine.world)
+    read = (stack_states(state, 1), params, engine.world)
     take_state = make_take_state(state)
     with _lock:  # numba's cache folder is a global; and two threads should not compile the same
         clones = _Clones(policy, engine.kernels, take_state)
@@ -162,8 +162,9 @@ def _one_line_error(message: str, clones: "_Clones") -> ParameterError:
 
 
 def _signature(states: Any, params: Any, world: Any) -> Any:
-    matrix = _types.float64[:, ::1]
-    slots, generators = _types.int64[::1], _types.UniTuple(_types.npy_rng, BATCH)
+    matrix, slots = _types.float64[:, ::1], _types.int64[::1]
+    words = _types.uint64[::1]
+    register = _types.NamedUniTuple(words, len(Register._fields), Register)
     return _types.void(
         states,
         params,
@@ -174,8 +175,11 @@ def _signature(states: Any, params: Any, world: Any) -> Any:
         matrix,
         matrix,
         slots,
-        generators,
-        generators,
+        _types.uint64[:, :, ::1],
+        register,
+        register,
+        _types.npy_rng,
+        _types.npy_rng,
     )
 
 

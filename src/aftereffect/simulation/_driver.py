@@ -1,7 +1,6 @@
 """The simulation loop: decide, collect, absorb, until the horizon. `_compiled` makes it fast."""
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -19,6 +18,7 @@ from aftereffect._core import (
 )
 from aftereffect.errors import ParameterError
 from aftereffect.policies import map_arrays
+from aftereffect.simulation._streams import Register, Words
 
 Play: TypeAlias = Callable[
     [
@@ -46,8 +46,11 @@ BatchPlay: TypeAlias = Callable[
         Matrix,
         Matrix,
         Slots,
-        Sequence[np.random.Generator],
-        Sequence[np.random.Generator],
+        Words,
+        Register,
+        Register,
+        np.random.Generator,
+        np.random.Generator,
     ],
     None,
 ]
@@ -55,9 +58,8 @@ BatchPlay: TypeAlias = Callable[
 #: ``take_state(states, r)``: the state of run r, as views of arrays that hold those of a batch.
 TakeState: TypeAlias = Callable[[State, int], State]
 
-#: Runs per call. The generators come as a tuple whose length is part of the compiled signature, so
-#: all calls use the same number. More of them take longer to compile: tests use fewer.
-BATCH = int(os.environ.get("AFTEREFFECT_BATCH", "16"))
+#: The most runs per call.
+BATCH = 64
 
 
 def make_driver(policy: PolicyKernels, bandit: WorldKernels) -> Play:
@@ -152,6 +154,7 @@ def make_batch_driver(play: Play, take_state: TakeState) -> BatchPlay:
     """Make the function that plays several runs in one call.
 
     A run may last microseconds, and threads only scale if they rarely take the interpreter's lock.
+    ``begins`` holds the words in which the generators of each run begin.
     """
 
     def play_batch(
@@ -164,11 +167,17 @@ def make_batch_driver(play: Play, take_state: TakeState) -> BatchPlay:
         regret: Matrix,
         pulls: Matrix,
         rounds: Slots,
-        policy_rngs: Sequence[np.random.Generator],
-        world_rngs: Sequence[np.random.Generator],
+        begins: Words,
+        policy_register: Register,
+        world_register: Register,
+        policy_rng: np.random.Generator,
+        world_rng: np.random.Generator,
     ) -> None:
         for r in range(rounds.shape[0]):
             memory[:] = 0.0
+            policy_register.words[:] = begins[r, 0]
+            world_register.words[:] = begins[r, 1]
+            policy_register.rest[0] = world_register.rest[0] = 0
             rounds[r] = play(
                 take_state(states, r),
                 params,
@@ -178,8 +187,8 @@ def make_batch_driver(play: Play, take_state: TakeState) -> BatchPlay:
                 checkpoints,
                 regret[r],
                 pulls[r],
-                policy_rngs[r],
-                world_rngs[r],
+                policy_rng,
+                world_rng,
             )
 
     return play_batch

@@ -10,8 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from aftereffect._core import (
-    POLICY,
-    WORLD,
     Engine,
     Matrix,
     Params,
@@ -19,7 +17,6 @@ from aftereffect._core import (
     Slots,
     State,
     made_by,
-    seed_sequence,
 )
 from aftereffect.bandits import Bandit, EngineName
 from aftereffect.policies import Policy
@@ -34,9 +31,8 @@ from aftereffect.simulation._driver import (
     stack_states,
 )
 from aftereffect.simulation._rehearsal import rehearse
+from aftereffect.simulation._streams import Streams
 
-#: The multiplier of the recurrence that PCG64 is.
-_MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645
 #: A function that turns kernels into a batch driver.
 Builder = Callable[[PolicyKernels, Engine, State, Params], BatchPlay]
 
@@ -63,9 +59,9 @@ class Task:
 
     >>> import aftereffect as ae
     >>> bandit = ae.StochasticBandit([0.9, 0.5])
-    >>> task = Task(ae.RoundRobin(), bandit, "roundwise", 10, (10,), 1, range(20))
+    >>> task = Task(ae.RoundRobin(), bandit, "roundwise", 10, (10,), 1, range(200))
     >>> [len(batch.replications) for batch in task.batches()]
-    [16, 4]
+    [64, 64, 64, 8]
     """
 
     policy: Policy
@@ -107,53 +103,6 @@ class Runs(NamedTuple):
             pulls=np.zeros((count, task.bandit.arms)),
             rounds=np.zeros(count, dtype=np.int64),
         )
-
-
-class Streams:
-    """The generators of policies and bandits, for a batch at a time.
-
-    Those of a replication are the same whatever else runs, wherever, in whatever order. They are
-    made once and then set to other replications: making them, and passing new ones to machine code,
-    takes longer than many a run.
-    """
-
-    def __init__(self) -> None:
-        self._policies: list[np.random.Generator] = []
-        self._worlds: list[np.random.Generator] = []
-
-    def of(
-        self, seed: int, replications: range
-    ) -> tuple[tuple[np.random.Generator, ...], tuple[np.random.Generator, ...]]:
-        """Return a full batch of generators for policies, and one for bandits.
-
-        With fewer replications than a batch has, the first generator fills the rest.
-        """
-        for part, generators in ((POLICY, self._policies), (WORLD, self._worlds)):
-            for number, replication in enumerate(replications):
-                seeds = seed_sequence(seed, replication, part)
-                if number < len(generators):
-                    generators[number].bit_generator.state = _initial_state(seeds)
-                else:
-                    generators.append(np.random.Generator(np.random.PCG64(seeds)))
-        count = len(replications)
-        return _pad(self._policies, count), _pad(self._worlds, count)
-
-
-def _pad(generators: list[np.random.Generator], count: int) -> tuple[np.random.Generator, ...]:
-    return (*generators[:count], *generators[:1] * (BATCH - count))
-
-
-def _initial_state(seeds: np.random.SeedSequence) -> dict[str, object]:
-    """Return the state in which ``PCG64(seeds)`` begins."""
-    high, low, high_step, low_step = map(int, seeds.generate_state(4, np.uint64))
-    step = ((high_step << 64 | low_step) << 1 | 1) % 2**128
-    state = ((step + (high << 64 | low)) * _MULTIPLIER + step) % 2**128
-    return {
-        "bit_generator": "PCG64",
-        "state": {"state": state, "inc": step},
-        "has_uint32": 0,
-        "uinteger": 0,
-    }
 
 
 class Prepared(NamedTuple):
@@ -265,6 +214,7 @@ def run_batch(task: Task, prepared: Prepared, streams: Streams | None = None) ->
         states=stack_states(task.policy.initial(task.bandit.arms), len(task.replications)),
         memory=np.zeros(prepared.engine.memory),
     )
+    arguments = (streams or Streams()).of(task.seed, task.replications)
     prepared.play_batch(
         result.states,
         prepared.params,
@@ -272,8 +222,10 @@ def run_batch(task: Task, prepared: Prepared, streams: Streams | None = None) ->
         prepared.engine.world,
         task.horizon,
         np.array(task.checkpoints, dtype=np.int64),
-        *result.runs,
-        *(streams or Streams()).of(task.seed, task.replications),
+        result.runs.regret,
+        result.runs.pulls,
+        result.runs.rounds,
+        *arguments,
     )
     for regret, pulls, rounds in zip(*result.runs, strict=True):
         if rounds < 0:
