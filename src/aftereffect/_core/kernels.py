@@ -12,6 +12,12 @@ The loop that all kernels serve (see `aftereffect.simulation`)::
     arm, slots, window = decide(state, params, t, rng)           play `arm` for `slots`
     total = collect(memory, world, t, arm, slots, window, rng)   observe the last `window` of them
     absorb(state, params, arm, window, total)                    learn from their total
+
+A policy that looks at every slot has `SlotKernels` instead. It plays this loop::
+
+    observe(state, params, t, 0, total)          for the slots of a history, t = -n .. -1
+    arm, slots = decide(state, params, t, rng)   play `arm` for `slots`
+    observe(state, params, t, arm, total)        for each of them, when its total is known
 """
 
 from collections.abc import Callable
@@ -42,8 +48,10 @@ Params: TypeAlias = Any
 
 Decide: TypeAlias = Callable[[State, Params, int, np.random.Generator], tuple[int, int, int]]
 Absorb: TypeAlias = Callable[[State, Params, int, int, float], None]
+DecideSlots: TypeAlias = Callable[[State, Params, int, np.random.Generator], tuple[int, int]]
+Observe: TypeAlias = Callable[[State, Params, int, int, float], None]
 Collect: TypeAlias = Callable[[Memory, World, int, int, int, int, np.random.Generator], float]
-CountRegret: TypeAlias = Callable[[World, int, int, int], float]
+CountRegret: TypeAlias = Callable[[Memory, World, int, int, int], float]
 OnePull: TypeAlias = Callable[[Source, ArmKey, int, np.random.Generator], float]
 ManyPulls: TypeAlias = Callable[[Source, ArmKey, int, int, np.random.Generator], float]
 BytePulls: TypeAlias = Callable[[Source, ArmKey, np.random.Generator], int]
@@ -57,6 +65,21 @@ class PolicyKernels(NamedTuple):
 
     decide: Decide
     absorb: Absorb
+
+
+class SlotKernels(NamedTuple):
+    """How a policy plays that looks at every slot, and at a history before the first one.
+
+    ``decide(state, params, t, rng)`` returns the arm to play from slot t on, and for how many
+    slots. It writes the probability with which it chose each arm into ``state.probabilities``.
+
+    ``observe(state, params, t, arm, total)`` says which arm was played in slot t, and its total.
+    The total is NaN where it is missing or not yet known; `observe` may come again with the total,
+    or with another one. Slots of a history have numbers below 0, and the first arm.
+    """
+
+    decide: DecideSlots
+    observe: Observe
 
 
 class RewardSource(NamedTuple):
@@ -76,11 +99,28 @@ class RewardSource(NamedTuple):
     byte: BytePulls | None = None
 
 
+class Feed(NamedTuple):
+    """How totals reach a policy that looks at every slot.
+
+    ``count_history(world)`` is the number of slots before the first, ``count_late(world)`` the
+    number of slots that totals come late. ``look_up(memory, world, t, rng)`` is the total of a slot
+    of the history, or of one that was played.
+    """
+
+    count_history: Callable[[World], int]
+    count_late: Callable[[World], int]
+    look_up: Callable[[Memory, World, int, np.random.Generator], float]
+
+
 class WorldKernels(NamedTuple):
-    """How a bandit answers: the total of a round's window, and the regret of the round."""
+    """How a bandit answers: the total of a round's window, and the regret of the round.
+
+    Totals come at once, and there is no history, unless it has a feed.
+    """
 
     collect: Collect
     count_regret: CountRegret
+    feed: Feed | None = None
 
 
 class Engine(NamedTuple):

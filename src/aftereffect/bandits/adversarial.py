@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from aftereffect._core import CountRegret, Matrix, RewardSource, Slots, as_spec, register
+from aftereffect._core import CountRegret, Matrix, Memory, RewardSource, Slots, as_spec, register
 from aftereffect.bandits.base import Bandit, EngineName
 from aftereffect.delays import Delay, Immediate
 from aftereffect.errors import ParameterError
@@ -115,7 +115,9 @@ def _prepare(rewards: Schedule, horizon: int) -> _Prepared:
 def _count_regret(rewards: RewardSource) -> CountRegret:
     many: Any = rewards.many  # nothing is drawn, so there is no generator to give
 
-    def count_regret(world: AdversarialWorld, t: int, arm: int, slots: int) -> float:
+    def count_regret(
+        memory: Memory, world: AdversarialWorld, t: int, arm: int, slots: int
+    ) -> float:
         best: float = many(world.source, world.best, t, slots, None)
         played: float = many(world.source, arm, t, slots, None)
         return best - played

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from typing import Literal, TypeAlias, get_args
 
 from aftereffect._core import (
+    Calendar,
     CountRegret,
     Engine,
     Matrix,
@@ -37,6 +38,16 @@ class Bandit(Spec, ABC):
     @abstractmethod
     def arms(self) -> int:
         """The number of arms."""
+
+    @property
+    def calendar(self) -> Calendar:
+        """How the slots lie in days and weeks; of bandits that know no time, not at all."""
+        return Calendar()
+
+    @property
+    def history_slots(self) -> int:
+        """The number of slots before the first whose totals policies may see."""
+        return 0
 
     @property
     def delay_facts(self) -> DelayFacts:

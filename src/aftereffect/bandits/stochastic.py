@@ -9,6 +9,7 @@ import numpy as np
 from aftereffect._core import (
     CountRegret,
     Matrix,
+    Memory,
     RewardSource,
     Slots,
     Vector,
@@ -32,7 +33,9 @@ class StochasticWorld(NamedTuple):
     tables: Matrix
 
 
-def count_pseudo_regret(world: StochasticWorld, t: int, arm: int, slots: int) -> float:
+def count_pseudo_regret(
+    memory: Memory, world: StochasticWorld, t: int, arm: int, slots: int
+) -> float:
     """How much more the best arm would generate in expectation, whenever it arrives."""
     gap: float = world.gaps[arm]
     return gap * slots

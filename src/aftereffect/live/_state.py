@@ -13,7 +13,7 @@ from aftereffect._core import POLICY, Vector, seed_sequence
 from aftereffect.live._rounds import Backlog, Round, RoundPlan, TotalStatistics
 from aftereffect.live.events import Event, Link
 from aftereffect.live.settings import Settings
-from aftereffect.policies import State, map_arrays
+from aftereffect.policies import State, map_arrays, round_kernels
 
 #: The number of latest totals whose lateness is remembered.
 _RECENT = 100
@@ -106,7 +106,7 @@ class ExperimentState:
         self.settings = settings
         #: The position in the log.
         self.head = start
-        self.kernels = policy.kernels()
+        self.kernels = round_kernels(policy)
         self.params = policy.params(arms, settings.planned_slots)
         self.policy_state: State = policy.initial(arms)
         self.draws = Draws(settings.seed)

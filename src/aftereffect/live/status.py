@@ -13,7 +13,7 @@ from aftereffect.errors import ParameterError, about
 from aftereffect.live._state import Draws, ExperimentState
 from aftereffect.live.records import Decision
 from aftereffect.live.settings import Settings
-from aftereffect.policies import Policy
+from aftereffect.policies import Policy, round_kernels
 
 #: The number of slots that `awaited` lists, and that a sentence names.
 _MAX_AWAITED, _MAX_NAMED = 100, 10
@@ -220,7 +220,8 @@ def count_slots_of_first_arm(policy: Policy, arms: int, horizon: int, seed: int)
     The policy is tried on totals that are all the same and come at once; with others it may take
     longer. A policy that draws its arms may draw another one after the first round.
     """
-    kernels, params, state = policy.kernels(), policy.params(arms, horizon), policy.initial(arms)
+    kernels = round_kernels(policy)
+    params, state = policy.params(arms, horizon), policy.initial(arms)
     draws = Draws(seed)
     rng = cast(np.random.Generator, draws)
     played, first = 0, None

@@ -9,7 +9,7 @@ from aftereffect.policies.ars_clw import ArsClw
 from aftereffect.policies.ars_exp3 import ArsExp3
 from aftereffect.policies.ars_kl_ucb import ArsKlUcb
 from aftereffect.policies.ars_ucb import ArsUcb
-from aftereffect.policies.base import Policy, map_arrays, named_arrays
+from aftereffect.policies.base import Policy, map_arrays, named_arrays, round_kernels
 from aftereffect.policies.clw import Clw
 from aftereffect.policies.exp3 import Exp3
 from aftereffect.policies.mini_batch import MiniBatch
@@ -37,4 +37,5 @@ __all__ = [
     "kl_bernoulli",
     "map_arrays",
     "named_arrays",
+    "round_kernels",
 ]

@@ -6,8 +6,18 @@ from typing import Any, TypeVar, get_args
 
 import numpy as np
 
-from aftereffect._core import Params, PolicyKernels, Spec, State, Vector, check_choice
+from aftereffect._core import (
+    Calendar,
+    Params,
+    PolicyKernels,
+    SlotKernels,
+    Spec,
+    State,
+    Vector,
+    check_choice,
+)
 from aftereffect.delays import DelayFacts
+from aftereffect.errors import ParameterError
 
 T = TypeVar("T")
 
@@ -46,12 +56,20 @@ class Policy(Spec, ABC):
         return self
 
     @abstractmethod
-    def kernels(self) -> PolicyKernels:
+    def kernels(self) -> PolicyKernels | SlotKernels:
         """The two plain functions; equal policies share them, so that they are compiled once."""
 
     @abstractmethod
     def initial(self, arms: int) -> State:
         """A fresh state before the first slot."""
+
+    def initial_for(self, arms: int, slots: int) -> State:
+        """A fresh state for at most so many slots, those of a history among them."""
+        return self.initial(arms)
+
+    def with_calendar(self, calendar: Calendar) -> "Policy":
+        """The same policy with the calendar of its slots, if it looks at one and was given none."""
+        return self
 
     def params(self, arms: int, horizon: int) -> Params:
         """What the kernels read, enough for a run of that many slots; nothing by default."""
@@ -65,6 +83,22 @@ class Policy(Spec, ABC):
         """Check parameters that are one of some words, each against its ``Literal`` type."""
         for name, literal in choices.items():
             check_choice(name, getattr(self, name), get_args(literal))
+
+
+def round_kernels(policy: "Policy") -> PolicyKernels:
+    """The kernels of a policy that learns from the totals of rounds.
+
+    >>> from aftereffect import Ucb1
+    >>> round_kernels(Ucb1()) == Ucb1().kernels()
+    True
+    """
+    kernels = policy.kernels()
+    if isinstance(kernels, SlotKernels):
+        raise ParameterError(
+            f"{policy} looks at every slot, which live experiments do not support yet: "
+            "use it in simulations, or another policy such as ars-ucb"
+        )
+    return kernels
 
 
 def map_arrays(function: Callable[[Vector], Any], value: T) -> T:

@@ -19,7 +19,7 @@ import numpy as np
 
 from aftereffect._core import MAX_SLOTS, PolicyKernels, Vector, as_spec, check_int, register
 from aftereffect.delays import DelayFacts
-from aftereffect.policies.base import Policy
+from aftereffect.policies.base import Policy, round_kernels
 from aftereffect.policies.exp3 import Exp3
 
 
@@ -74,7 +74,7 @@ class MiniBatch(Policy):
         return replace(self, base=self.base.with_delay_facts(facts))
 
     def kernels(self) -> PolicyKernels:
-        return mini_batch_kernels(self.base.kernels())
+        return mini_batch_kernels(round_kernels(self.base))
 
     def initial(self, arms: int) -> MiniBatchState:
         return MiniBatchState(np.zeros(1), np.zeros(1), np.zeros(1), self.base.initial(arms))

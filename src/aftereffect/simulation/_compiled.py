@@ -36,6 +36,7 @@ from aftereffect._core import (
     Engine,
     Params,
     PolicyKernels,
+    SlotKernels,
     State,
     World,
     WorldKernels,
@@ -77,7 +78,7 @@ _LOCATION, _STEP = (
 
 
 def compile_batch_driver(
-    policy: PolicyKernels, engine: Engine, state: State, params: Params
+    policy: PolicyKernels | SlotKernels, engine: Engine, state: State, params: Params
 ) -> BatchPlay:
     """Compile the batch driver for these kernels; it runs without the interpreter's lock.
 
@@ -94,7 +95,7 @@ def compile_batch_driver(
 
 
 def _compile_any_way(
-    policy: PolicyKernels, engine: Engine, take_state: TakeState, read: Read
+    policy: PolicyKernels | SlotKernels, engine: Engine, take_state: TakeState, read: Read
 ) -> BatchPlay:
     """Compile without counting references; with, if kernels need it; raise if that fails too."""
     with suppress(*_FAILURES):
@@ -195,7 +196,7 @@ class _Clones:
 
     def __init__(
         self,
-        policy: PolicyKernels,
+        policy: PolicyKernels | SlotKernels,
         bandit: WorldKernels,
         take_state: TakeState,
         *,

@@ -1,14 +1,18 @@
 """The simulation loop: decide, collect, absorb, until the horizon. `_compiled` makes it fast."""
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 
 from aftereffect._core import (
+    Feed,
     Matrix,
+    Memory,
     Params,
     PolicyKernels,
+    SlotKernels,
     Slots,
     State,
     Vector,
@@ -16,6 +20,7 @@ from aftereffect._core import (
     WorldKernels,
     short_repr,
 )
+from aftereffect.delays import ARM
 from aftereffect.errors import ParameterError
 from aftereffect.policies import map_arrays
 from aftereffect.simulation._streams import Register, Words
@@ -62,7 +67,7 @@ TakeState: TypeAlias = Callable[[State, int], State]
 BATCH = 64
 
 
-def make_driver(policy: PolicyKernels, bandit: WorldKernels) -> Play:
+def make_driver(policy: PolicyKernels | SlotKernels, bandit: WorldKernels) -> Play:
     """Make the function that plays one run to the horizon.
 
     It writes the regret at the checkpoints and the pulls of each arm, and returns the number of
@@ -70,8 +75,10 @@ def make_driver(policy: PolicyKernels, bandit: WorldKernels) -> Play:
     slots of that decision in ``pulls`` and the window in ``regret``. Compiled code cannot format a
     message; `bad_decision` does.
     """
+    if isinstance(policy, SlotKernels):
+        return _make_slot_driver(policy, bandit)
     decide, absorb = policy
-    collect, count_regret = bandit
+    collect, count_regret, _ = bandit
 
     def play(
         state: State,
@@ -98,9 +105,11 @@ def make_driver(policy: PolicyKernels, bandit: WorldKernels) -> Play:
             whole = slots == wanted
             total = collect(memory, world, t, arm, slots, window if whole else 0, world_rng)
             while reached < checkpoints.shape[0] and checkpoints[reached] <= t + slots:
-                regret[reached] = lost + count_regret(world, t, arm, checkpoints[reached] - t)
+                regret[reached] = lost + count_regret(
+                    memory, world, t, arm, checkpoints[reached] - t
+                )
                 reached += 1
-            lost += count_regret(world, t, arm, slots)
+            lost += count_regret(memory, world, t, arm, slots)
             pulls[arm] += slots
             if whole:
                 absorb(state, params, arm, window, total)
@@ -109,6 +118,72 @@ def make_driver(policy: PolicyKernels, bandit: WorldKernels) -> Play:
         return rounds
 
     return play
+
+
+def _make_slot_driver(policy: SlotKernels, bandit: WorldKernels) -> Play:
+    """Make the function that plays one run of a policy that looks at every slot."""
+    decide, observe = policy
+    collect, count_regret, feed = bandit
+    count_history, count_late, look_up = feed or _AT_ONCE
+
+    def play(
+        state: State,
+        params: Params,
+        memory: Matrix,
+        world: World,
+        horizon: int,
+        checkpoints: Slots,
+        regret: Vector,
+        pulls: Vector,
+        policy_rng: np.random.Generator,
+        world_rng: np.random.Generator,
+    ) -> int:
+        for t in range(-count_history(world), 0):
+            observe(state, params, t, 0, look_up(memory, world, t, world_rng))
+        late = count_late(world)
+        t = rounds = reached = 0
+        lost = 0.0
+        while t < horizon:
+            arm, slots = decide(state, params, t, policy_rng)
+            if not (0 <= arm < pulls.shape[0] and slots >= 1):
+                pulls[0], pulls[1], regret[0] = arm, slots, slots
+                return -1 - t
+            for _ in range(min(slots, horizon - t)):
+                total = collect(memory, world, t, arm, 1, 1, world_rng)
+                if late > 0:
+                    observe(state, params, t, arm, math.nan)
+                    if t >= late:
+                        observe(
+                            state,
+                            params,
+                            t - late,
+                            int(memory[ARM, t - late]),
+                            look_up(memory, world, t - late, world_rng),
+                        )
+                else:
+                    observe(state, params, t, arm, total)
+                lost += count_regret(memory, world, t, arm, 1)
+                pulls[arm] += 1
+                t += 1
+                if reached < checkpoints.shape[0] and checkpoints[reached] == t:
+                    regret[reached] = lost
+                    reached += 1
+            rounds += 1
+        return rounds
+
+    return play
+
+
+def _count_none(world: World) -> int:
+    return 0
+
+
+def _look_up_nothing(memory: Memory, world: World, t: int, rng: np.random.Generator) -> float:
+    return math.nan
+
+
+#: The feed of bandits that have none.
+_AT_ONCE = Feed(_count_none, _count_none, _look_up_nothing)
 
 
 def bad_decision(policy: str, arms: int, t: int, decision: object) -> ParameterError:

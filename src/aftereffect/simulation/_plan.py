@@ -7,12 +7,11 @@ from pathlib import Path
 
 from aftereffect._core import MAX_SLOTS, as_spec, check_int, check_or_draw_seed, made_by, suggest
 from aftereffect.bandits import ENGINES, Bandit, EngineName
-from aftereffect.delays import DelayFacts
 from aftereffect.errors import InputError, ParameterError
 from aftereffect.policies import Policy
 from aftereffect.simulation._contents import own_code
 from aftereffect.simulation._limits import DEFAULT_CHECKPOINTS, check_memory, choose_checkpoints
-from aftereffect.simulation._replications import ChunkResult, Task
+from aftereffect.simulation._replications import ChunkResult, Task, inform
 from aftereffect.simulation._runs import PolicyRuns
 from aftereffect.simulation._study import Study
 from aftereffect.simulation._workers import Workers, run_tasks
@@ -135,7 +134,7 @@ def plan_study(
     20
     """
     world = as_spec(bandit, Bandit)
-    by_label = _label_policies(policies, world.delay_facts)
+    by_label = _label_policies(policies, world)
     if engine not in ENGINES:
         raise ParameterError(f"unknown engine {engine!r}: {suggest(str(engine), ENGINES)}")
     slots = check_int("horizon", horizon, at_least=1, at_most=MAX_SLOTS)
@@ -162,9 +161,9 @@ def plan_study(
 
 
 def _label_policies(
-    policies: Policy | str | Iterable[Policy | str], delay_facts: DelayFacts
+    policies: Policy | str | Iterable[Policy | str], bandit: Bandit
 ) -> dict[str, Policy]:
-    """Return policies by label, with the facts about the delay that they need.
+    """Return policies by label, with the facts about the bandit that they need.
 
     Different ones with the same text (two lambdas) are numbered.
     """
@@ -172,7 +171,7 @@ def _label_policies(
         policies if isinstance(policies, Iterable) and not isinstance(policies, str) else [policies]
     )
     by_label: dict[str, Policy] = {}
-    for policy in (as_spec(each, Policy).with_delay_facts(delay_facts) for each in several):
+    for policy in (inform(as_spec(each, Policy), bandit) for each in several):
         if policy in by_label.values():
             raise ParameterError(f"each policy must be given once, but {policy} is given again")
         same_text = sum(str(policy) == str(other) for other in by_label.values())

@@ -12,12 +12,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from aftereffect._core import PACKAGE, Params, State, short_repr
+from aftereffect._core import PACKAGE, Params, SlotKernels, State, short_repr
 from aftereffect.errors import ParameterError
-from aftereffect.policies import Policy, map_arrays
+from aftereffect.policies import Policy, map_arrays, round_kernels
 from aftereffect.simulation._driver import bad_decision
 
 _ROUNDS, _MIN_ROUNDS = 64, 8
+#: The slots of the history that policies which look at every slot get in a rehearsal.
+_HISTORY = 40
 #: Rounds times arms of one rehearsal.
 _MAX_WORK = 64_000
 #: Folders without kernels of users: an error there is reported at the line that called it.
@@ -71,12 +73,16 @@ def rehearse(policy: Policy, arms: int, horizon: int) -> None:
         If a kernel fails or uses an index outside of its arrays, with its function, file and line;
         or if a decision cannot be played.
     """
-    state, params = policy.initial(arms), policy.params(arms, horizon)
+    state, params = policy.initial_for(arms, horizon + _HISTORY), policy.params(arms, horizon)
     check_state(policy, state)
     state, params = map_arrays(copy_checked, state), check_indices(params)
     policy_rng, world_rng = (np.random.Generator(np.random.PCG64(seed)) for seed in (1, 2))
+    rounds = max(_MIN_ROUNDS, min(_ROUNDS, _MAX_WORK // arms))
+    if isinstance(policy.kernels(), SlotKernels):
+        play_slots(policy, state, params, arms, min(rounds, horizon), policy_rng, world_rng)
+        return
     t = 0
-    for _ in range(max(_MIN_ROUNDS, min(_ROUNDS, _MAX_WORK // arms))):
+    for _ in range(rounds):
         arm, slots, window = call_decide(policy, state, params, arms, t, policy_rng)
         t += slots
         if t > horizon:
@@ -84,6 +90,25 @@ def rehearse(policy: Policy, arms: int, horizon: int) -> None:
         call_absorb(policy, state, params, arm, window, window * world_rng.random())
         if t == horizon:
             return
+
+
+def play_slots(
+    policy: Policy, state: State, params: Params, arms: int, slots: int, rng: Any, world_rng: Any
+) -> list[tuple[int, int]]:
+    """Play a policy that looks at every slot, after a short history, with made-up totals.
+
+    Returns the arm and the number of slots of each decision.
+    """
+    for t in range(-_HISTORY, 0):
+        call_observe(policy, state, params, t, 0, world_rng.random())
+    t, decisions = 0, []
+    while t < slots:
+        arm, wanted = call_decide_slots(policy, state, params, arms, t, rng)
+        decisions.append((arm, wanted))
+        for _ in range(min(wanted, slots - t)):
+            call_observe(policy, state, params, t, arm, world_rng.random())
+            t += 1
+    return decisions
 
 
 def check_indices(params: Params) -> Params:
@@ -138,7 +163,41 @@ def call_absorb(
     policy: Policy, state: State, params: Params, arm: int, window: int, total: float
 ) -> None:
     """Let a policy learn from a round."""
-    _call(policy, policy.kernels().absorb, state, params, arm, window, total)
+    _call(policy, round_kernels(policy).absorb, state, params, arm, window, total)
+
+
+def call_decide_slots(
+    policy: Policy, state: State, params: Params, arms: int, t: int, rng: Any
+) -> tuple[int, int]:
+    """Call `decide` of a policy that looks at every slot; refuse invalid decisions."""
+    decision = _call(policy, policy.kernels().decide, state, params, t, rng)
+    wanted = f"(arm, slots): an arm from 0 to {arms - 1}, and at least one slot, as whole numbers"
+    if not (
+        isinstance(decision, tuple)
+        and len(decision) == 2
+        and all(isinstance(each, Integral) for each in decision)
+        and 0 <= decision[0] < arms
+        and decision[1] >= 1
+    ):
+        raise ParameterError(
+            f"decide of {policy} must return {wanted}, got {short_repr(decision)} at slot {t}"
+        )
+    chances = np.asarray(state.probabilities)
+    if not (chances.shape == (arms,) and (chances >= 0).all() and abs(chances.sum() - 1) < 1e-9):
+        raise ParameterError(
+            f"decide of {policy} must write the probability of each arm into state.probabilities; "
+            f"they must sum to 1, got {short_repr(chances.tolist())} at slot {t}"
+        )
+    return int(decision[0]), int(decision[1])
+
+
+def call_observe(
+    policy: Policy, state: State, params: Params, t: int, arm: int, total: float
+) -> None:
+    """Let a policy that looks at every slot learn from one."""
+    kernels = policy.kernels()
+    if isinstance(kernels, SlotKernels):
+        _call(policy, kernels.observe, state, params, t, arm, total)
 
 
 def _call(policy: Policy, kernel: Callable[..., Any], *arguments: Any) -> Any:

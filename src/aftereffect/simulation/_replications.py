@@ -14,6 +14,7 @@ from aftereffect._core import (
     Matrix,
     Params,
     PolicyKernels,
+    SlotKernels,
     Slots,
     State,
     made_by,
@@ -34,23 +35,33 @@ from aftereffect.simulation._rehearsal import rehearse
 from aftereffect.simulation._streams import Streams
 
 #: A function that turns kernels into a batch driver.
-Builder = Callable[[PolicyKernels, Engine, State, Params], BatchPlay]
+Builder = Callable[[PolicyKernels | SlotKernels, Engine, State, Params], BatchPlay]
 
 
 def interpret_driver(
-    policy: PolicyKernels, engine: Engine, state: State, params: Params
+    policy: PolicyKernels | SlotKernels, engine: Engine, state: State, params: Params
 ) -> BatchPlay:
     """Make the batch driver in plain Python, for tests and for stepping through in a debugger."""
     return make_batch_driver(make_driver(policy, engine.kernels), make_take_state(state))
 
 
 def compile_driver(
-    policy: PolicyKernels, engine: Engine, state: State, params: Params
+    policy: PolicyKernels | SlotKernels, engine: Engine, state: State, params: Params
 ) -> BatchPlay:
     """Compile the batch driver. Only this imports numba."""
     from aftereffect.simulation._compiled import compile_batch_driver
 
     return compile_batch_driver(policy, engine, state, params)
+
+
+def inform(policy: Policy, bandit: Bandit) -> Policy:
+    """Return a policy that knows what it needs to know about a bandit.
+
+    >>> import aftereffect as ae
+    >>> print(inform(ae.Clw(), ae.StochasticBandit([0.9, 0.5], ae.Interval(3, 7))))
+    clw(d=8, variant=jmlr, base=tsallis)
+    """
+    return policy.with_delay_facts(bandit.delay_facts).with_calendar(bandit.calendar)
 
 
 @dataclass(frozen=True)
@@ -76,6 +87,11 @@ class Task:
     def made_by(self) -> str:
         """The code that plays it here: the same wherever the same code is loaded."""
         return made_by() + own_code(self.policy, self.bandit, constants=False)
+
+    def initial_state(self) -> State:
+        """A fresh state of the policy for one run."""
+        slots = self.horizon + self.bandit.history_slots
+        return self.policy.initial_for(self.bandit.arms, slots)
 
     def only(self, replications: range) -> "Task":
         """Return the same task for some of the replications."""
@@ -123,7 +139,7 @@ def prepare(task: Task, build: Builder = compile_driver, engine: Engine | None =
         rehearse(task.policy, task.bandit.arms, task.horizon)
     chosen = engine or task.bandit.engine(task.engine, task.horizon)
     params = task.policy.params(task.bandit.arms, task.horizon)
-    state = task.policy.initial(task.bandit.arms)
+    state = task.initial_state()
     play_batch = build(task.policy.kernels(), chosen, state, params)
     return Prepared(play_batch, chosen, params, task.made_by)
 
@@ -211,7 +227,7 @@ def run_batch(task: Task, prepared: Prepared, streams: Streams | None = None) ->
     """
     result = BatchResult(
         runs=Runs.zeros(task),
-        states=stack_states(task.policy.initial(task.bandit.arms), len(task.replications)),
+        states=stack_states(task.initial_state(), len(task.replications)),
         memory=np.zeros(prepared.engine.memory),
     )
     arguments = (streams or Streams()).of(task.seed, task.replications)
