@@ -1,0 +1,223 @@
+"""AdaptiveSwitchback: finds the best arm from totals with seasons, drift, noise and late effects.
+
+It plays blocks, as a switchback experiment does, but draws the arm of each block from what it has
+learned so far (Thompson sampling), and lets blocks be as long as effects seem to take. What it
+learns is in `_switchback`.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from aftereffect._core import Calendar, SlotKernels, check_int, register
+from aftereffect.policies._delay_shapes import list_shapes
+from aftereffect.policies._demand_model import LIFTS
+from aftereffect.policies._switchback import (
+    DAYS,
+    DECISIONS,
+    LENGTH,
+    MARKS,
+    NOISE,
+    SwitchbackParams,
+    SwitchbackState,
+    advance,
+    observe,
+)
+from aftereffect.policies.base import Policy
+
+#: The slots that a state holds where their number is not known.
+_CAPACITY = 2**14
+#: Windows per day, where slots are short enough.
+_WINDOWS_PER_DAY = 6
+#: The length of a block, in mean lags.
+_BLOCK = 0.7
+#: Draws from the posterior per decision; how much wider than it they are, as a variance; and the
+#: power that makes likely arms likelier.
+_DRAWS, _WIDER, _POWER = 128, 1.7, 1.2
+#: The standard deviation of what a burst adds to one visit of an arm.
+_VISIT = 0.05
+#: The smallest probability of all arms together, in the first decision; it falls with their number.
+_FLOOR = 0.3
+
+
+def decide(
+    state: SwitchbackState, params: SwitchbackParams, t: int, rng: np.random.Generator
+) -> tuple[int, int]:
+    """Draw the arm of the next block by how likely it is the best, and the length of the block."""
+    advance(state, params)
+    mean_lag = _weigh_models(state, params)
+    _find_probabilities(state, rng)
+    arms = state.probabilities.shape[0]
+    arm, left = 0, rng.random() - state.probabilities[0]
+    while left >= 0.0 and arm < arms - 1:
+        arm += 1
+        left -= state.probabilities[arm]
+    windows = max(int(_BLOCK * mean_lag / params.window + 0.5), 1)
+    length = windows * params.window - t % params.window  # blocks end with windows
+    state.marks[LENGTH] = length
+    state.marks[DECISIONS] += 1.0
+    return arm, length
+
+
+def _weigh_models(state: SwitchbackState, params: SwitchbackParams) -> float:
+    """Put the posterior probability of each model into scratch; return the mean lag."""
+    best, total, lag = -math.inf, 0.0, 0.0
+    models, rows = state.evidence.shape[0], params.mean_lags.shape[0]
+    for row in range(models):
+        best = max(best, state.evidence[row])
+    for row in range(models):
+        state.scratch[row] = math.exp(max(state.evidence[row] - best, -700.0))
+        total += state.scratch[row]
+    for row in range(models):
+        state.scratch[row] /= total
+        lag += state.scratch[row] * params.mean_lags[row % rows]
+    return lag
+
+
+def _find_probabilities(state: SwitchbackState, rng: np.random.Generator) -> None:
+    """Find how often each arm is the best in draws from the posteriors of all models."""
+    chances, arms = state.probabilities, state.probabilities.shape[0]
+    for arm in range(arms):
+        chances[arm] = 0.0
+    wanted, drawn = 0.0, 0
+    for row in range(state.evidence.shape[0]):
+        wanted += state.scratch[row] * _DRAWS
+        count = int(wanted + 0.5) - drawn
+        if count > 0:
+            _factorise(state, row)
+            for _ in range(count):
+                chances[_draw_best(state, row, rng)] += 1.0
+            drawn += count
+    total = 0.0
+    for arm in range(arms):
+        chances[arm] = math.pow(chances[arm] / drawn, _POWER)
+        total += chances[arm]
+    floor = min(_FLOOR / (state.marks[DECISIONS] + 1.0), 0.5) / arms
+    for arm in range(arms):
+        chances[arm] = chances[arm] / total * (1.0 - arms * floor) + floor
+
+
+def _factorise(state: SwitchbackState, row: int) -> None:
+    """Put the Cholesky factor of the lifts' covariance, widened, into `state.factor`."""
+    lifts = state.shares.shape[0]
+    for arm in range(lifts):
+        for other in range(arm + 1):
+            number = _WIDER * state.covariances[row, LIFTS + arm, LIFTS + other]
+            number += _VISIT * _VISIT / (state.visits[0] + 0.5)
+            if arm == other:
+                number += _VISIT * _VISIT / (state.visits[arm + 1] + 0.5)
+            for inner in range(other):
+                number -= state.factor[arm, inner] * state.factor[other, inner]
+            if arm == other:
+                state.factor[arm, arm] = math.sqrt(max(number, 1e-12))
+            else:
+                state.factor[arm, other] = number / state.factor[other, other]
+
+
+def _draw_best(state: SwitchbackState, row: int, rng: np.random.Generator) -> int:
+    """Draw lifts from one model; return the best arm."""
+    lifts, best, highest = state.shares.shape[0], 0, 0.0
+    for arm in range(lifts):
+        # Box and Muller: a kernel draws with rng.random() only.
+        radius = math.sqrt(-2.0 * math.log(1.0 - rng.random()))
+        state.normals[arm] = radius * math.cos(2.0 * math.pi * rng.random())
+    for arm in range(lifts):
+        lift = state.means[row, LIFTS + arm]
+        for inner in range(arm + 1):
+            lift += state.factor[arm, inner] * state.normals[inner]
+        if lift > highest:
+            highest, best = lift, arm + 1
+    return best
+
+
+_KERNELS = SlotKernels(decide, observe)
+
+
+@register
+@dataclass(frozen=True)
+class AdaptiveSwitchback(Policy):
+    """Thompson sampling on a model of real totals: season, level, noise and late effects.
+
+    It learns the season and the noise from a history, or on the way. It compares many shapes of
+    delay. It plays blocks whose length follows from the delays that explain the totals.
+
+    Parameters
+    ----------
+    slots_per_day
+        24 for slots of an hour, 1 for days, 0 for longer slots or for none; taken from the bandit
+        if not given.
+    first
+        The place of slot 0 in its week, in slots since Monday 0:00.
+
+    Examples
+    --------
+    >>> policy = AdaptiveSwitchback(slots_per_day=24)
+    >>> state, params = policy.initial(arms=3), policy.params(arms=3, horizon=100)
+    >>> arm, slots = decide(state, params, 0, np.random.default_rng(1))
+    >>> slots, state.probabilities.sum().round(6).item()
+    (8, 1.0)
+    """
+
+    slots_per_day: int | None = None
+    first: int = 0
+
+    def __post_init__(self) -> None:
+        if self.slots_per_day is not None:
+            self._set(slots_per_day=check_int("slots_per_day", self.slots_per_day, at_most=1440))
+        self._set(first=check_int("first", self.first, at_most=DAYS * 1440))
+
+    def with_calendar(self, calendar: Calendar) -> "AdaptiveSwitchback":
+        if self.slots_per_day is not None:
+            return self
+        return replace(self, slots_per_day=calendar.slots_per_day, first=calendar.first)
+
+    def kernels(self) -> SlotKernels:
+        return _KERNELS
+
+    def params(self, arms: int, horizon: int) -> SwitchbackParams:
+        week = Calendar(self.slots_per_day or 0, self.first).slots_per_week
+        return SwitchbackParams(week, self.first, self._window, *list_shapes())
+
+    @property
+    def _window(self) -> int:
+        """The slots that are added up into one observation."""
+        per_day = self.slots_per_day or 0
+        wanted = max(per_day // _WINDOWS_PER_DAY, 1)
+        while per_day % wanted:
+            wanted -= 1
+        return wanted
+
+    def initial(self, arms: int) -> SwitchbackState:
+        return self.initial_for(arms, _CAPACITY)
+
+    def initial_for(self, arms: int, slots: int) -> SwitchbackState:
+        per_day, lifts = self.slots_per_day or 0, arms - 1
+        windows_per_day = max(per_day // self._window, 1)
+        season = 0 if per_day == 0 else DAYS + (2 * windows_per_day if windows_per_day > 1 else 0)
+        entries, week = LIFTS + lifts + season, max(DAYS * per_day, 1)
+        rows = len(list_shapes().mean_lags)
+        return SwitchbackState(
+            totals=np.full(slots, np.nan),
+            arms=np.zeros(slots),
+            sums=np.zeros((arms, slots + 1)),
+            marks=np.zeros(MARKS),
+            shape=np.ones(week),
+            noise=np.array(NOISE),
+            factors=np.ones(windows_per_day),
+            smoothing=np.zeros((rows, week // self._window)),
+            means=np.zeros((2 * rows, entries)),
+            covariances=np.zeros((2 * rows, entries, entries)),
+            evidence=np.zeros(2 * rows),
+            visits=np.zeros(arms),
+            probabilities=np.full(arms, 1 / arms),
+            shares=np.zeros(lifts),
+            season=np.zeros(3),
+            reference=np.zeros(lifts),
+            products=np.zeros(entries),
+            gains=np.zeros(entries),
+            residuals=np.zeros(slots // self._window + 1),
+            scratch=np.zeros(max(2 * week + slots, 2 * rows)),
+            factor=np.zeros((lifts, lifts)),
+            normals=np.zeros(lifts),
+        )
