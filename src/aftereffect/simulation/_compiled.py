@@ -14,6 +14,7 @@ Two things about numba's cache need care:
 What is compiled are clones with such names; the kernels themselves do not change.
 """
 
+import gc
 import hashlib
 import os
 import platform
@@ -122,12 +123,14 @@ def _compile(clones: "_Clones", read: Read, *, counting: bool) -> BatchPlay:
                 function
             )
         elif function is not clones.play_batch:
-            register_jitable(forceinline=True)(function)
+            # Nobody calls it from C: a wrapper for that would only take time to compile.
+            register_jitable(forceinline=True, no_cfunc_wrapper=True)(function)
             if function in clones.shareable:
                 _shared[function.__qualname__] = function
     folder = _cache_folder(clones.play_batch.__qualname__, read) if clones.readable else None
-    before = _config.CACHE_DIR
+    before, collects = _config.CACHE_DIR, gc.isenabled()
     _config.CACHE_DIR = str(folder or before)
+    gc.disable()  # what the compiler makes is in use: to look for garbage takes a tenth of the time
     if folder is not None:  # numba compares the content of the source, and this never changes
         code = clones.play_batch.__code__
         clones.play_batch.__code__ = code.replace(co_filename=str(folder / _STAMP))
@@ -137,6 +140,8 @@ def _compile(clones: "_Clones", read: Read, *, counting: bool) -> BatchPlay:
         return fast
     finally:
         _config.CACHE_DIR = before
+        if collects:
+            gc.enable()
 
 
 def _one_line_error(message: str, clones: "_Clones") -> ParameterError:

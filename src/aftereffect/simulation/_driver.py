@@ -250,8 +250,9 @@ def make_batch_driver(play: Play, take_state: TakeState) -> BatchPlay:
     ) -> None:
         for r in range(rounds.shape[0]):
             memory[:] = 0.0
-            policy_register.words[:] = begins[r, 0]
-            world_register.words[:] = begins[r, 1]
+            for word in range(begins.shape[2]):  # to copy an array compiles for seconds
+                policy_register.words[word] = begins[r, 0, word]
+                world_register.words[word] = begins[r, 1, word]
             policy_register.rest[0] = world_register.rest[0] = 0
             rounds[r] = play(
                 take_state(states, r),
