@@ -5,11 +5,12 @@ these lags. With sums of weights over slots, what arrived from an arm takes a fe
 however long the stretch is.
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from aftereffect._core import Matrix, Slots, Vector
+from aftereffect._core import Matrix, Vector
 
 #: The most stretches of one shape.
 MAX_STRETCHES = 4
@@ -58,19 +59,6 @@ def _fading(mean: int) -> list[tuple[int, int, float]]:
     ratio = mean / (1 + mean)
     cuts = sorted({round(cut * mean) for cut in _CUTS} | {0})
     cuts[-1] = max(cuts[-1], cuts[-2] + 1) if len(cuts) > 1 else 1
-    stretches = [
-        (first, stop, ratio**first - ratio**stop)
-        for first, stop in zip(cuts, cuts[1:], strict=False)
-    ]
+    stretches = [(first, stop, ratio**first - ratio**stop) for first, stop in pairwise(cuts)]
     whole = sum(share for _, _, share in stretches)
     return [(first, stop, share / whole) for first, stop, share in stretches]
-
-
-def longest_lag(shapes: DelayShapes) -> int:
-    """The largest lag of all shapes.
-
-    >>> longest_lag(list_shapes())
-    159
-    """
-    used: Slots = np.flatnonzero(shapes.share.max(axis=0) > 0)
-    return int(shapes.stop[:, used].max()) - 1

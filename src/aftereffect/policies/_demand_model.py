@@ -30,17 +30,10 @@ _JUMP = 0.1
 _DRIFT = 1e-5
 #: The most that one window counts against a model, in squared deviations.
 _MAX_SQUARE = 9.0
-#: Estimated noise is that of whole histories, with their bursts. Surprises are cut, so that what is
-#: left is smaller by these factors.
-_NOISE_FACTOR, _WANDER_FACTOR = 0.3, 0.1
-
-
-class Noise(NamedTuple):
-    """How the level wanders and how large noise is, as the first entries of an array."""
-
-    persistence: float
-    wander: float
-    variance: float
+#: The number of windows for which the noise of a place in the day counts as much as that of all.
+_USUAL_WINDOWS = 20.0
+#: The smallest standard deviation of noise.
+_MIN_NOISE = 0.005
 
 
 class Filter(NamedTuple):
@@ -65,8 +58,9 @@ def fold_window(
 ) -> float:
     """Fold one window into a filter; return its log likelihood.
 
-    `used` is the number of entries of the state that count. `factor` is how much larger noise is in
-    this window, `shares` are those of the arms but the first. `season` are the entries of the state
+    `used` is the number of entries of the state that count. `noise` holds the persistence of the
+    level, the variance of its steps and the variance of noise; `factor` is how much larger noise is
+    in this window, `shares` are those of the arms but the first. `season` are the entries of the state
     that belong to the season of this window, -1 for none. `reference` are the lifts that weigh
     surprises in the mode `BY_LIFTS`. A value of NaN is missing.
     """
@@ -77,7 +71,7 @@ def fold_window(
         covariance[LEVEL, entry] *= persistence
     for entry in range(used):
         covariance[entry, LEVEL] *= persistence
-    covariance[LEVEL, LEVEL] += noise[1] * _WANDER_FACTOR
+    covariance[LEVEL, LEVEL] += noise[1]
     covariance[MEAN, MEAN] += _DRIFT
     if math.isnan(value):
         return 0.0
@@ -97,7 +91,7 @@ def fold_window(
             expected += shares[arm] * mean[LIFTS + arm]
             for entry in range(used):
                 products[entry] += shares[arm] * covariance[entry, LIFTS + arm]
-    variance = products[LEVEL] + products[MEAN] + noise[2] * _NOISE_FACTOR * factor
+    variance = products[LEVEL] + products[MEAN] + noise[2] * factor
     for arm in range(lifts):
         variance += shares[arm] * products[LIFTS + arm]
     for part in range(season.shape[0]):
@@ -114,7 +108,7 @@ def fold_window(
     if abs(weighed) > limit:
         excess = abs(weighed) / limit
         spread = variance * (excess if mode == SLOWLY else excess * excess)
-    likelihood = -0.5 * (math.log(spread) + min(surprise * surprise / spread, _MAX_SQUARE))
+    likelihood: float = -0.5 * (math.log(spread) + min(surprise * surprise / spread, _MAX_SQUARE))
     if spread > variance:
         jump = _JUMP * weighed * weighed
         covariance[LEVEL, LEVEL] += jump
@@ -162,9 +156,10 @@ def fit_noise(
         scratch[place] = factors[place]
     usual = find_median(scratch, per_day)
     for place in range(per_day):
-        ratio = factors[place] / usual
-        factors[place] = min(max(ratio * ratio, 0.04), 25.0)
-    square = max((1.48 * usual) * (1.48 * usual), 1e-8)
+        known = count / per_day
+        power = 2.0 * known / (known + _USUAL_WINDOWS)
+        factors[place] = min(max(math.pow(factors[place] / usual, power), 0.04), 25.0)
+    square = max(1.48 * usual, _MIN_NOISE) * max(1.48 * usual, _MIN_NOISE)
     best = -math.inf
     for persistence in _PERSISTENCES:
         for deviation in _LEVELS:

@@ -41,14 +41,17 @@ _PRIOR_MEAN, _PRIOR_MEAN_ALONE = 0.03, 2.0
 _PRIOR_WEEKDAY, _PRIOR_HOUR, _PRIOR_WEEKEND = 0.2, 0.8, 0.4
 #: Hours over which the seasons of hours are alike.
 _ALIKE_HOURS = 6.0
+#: Noise that is estimated from a whole history has all its bursts. Surprises are cut, so that what
+#: is left is smaller by these factors.
+_WANDER_FACTOR, _NOISE_FACTOR = 0.1, 0.3
 #: The prior of a shape of delay falls with this power of its mean lag.
-_LAG_POWER = 0.5
+_LAG_POWER = 0.7
 #: How much the likelihood of a window counts: windows are not independent.
 _EVIDENCE = 0.5
 #: A model whose evidence is so far below the best is not followed any more.
 _HOPELESS = 14.0
 #: All windows are fitted again when there are so many times as many.
-_REFIT = 1.3
+_REFIT = 1.15
 #: What stands for a total of 0 in logarithms, as a part of what is usual.
 _FLOOR = 0.02
 #: What is assumed of noise before there are totals: persistence, wander and variance.
@@ -282,6 +285,8 @@ def _begin(state: SwitchbackState, params: SwitchbackParams) -> None:
         if learn_season(state.totals, place, before, params.week, state.shape, state.scratch):
             marks[HAS_SEASON] = 1.0
             _learn_noise(state, params, -(before // params.window), 0)
+            state.noise[1] *= _WANDER_FACTOR
+            state.noise[2] *= _NOISE_FACTOR
             _smooth_season(state, params)
     rows = params.mean_lags.shape[0]
     marks[FOLDED] = _first_window(state, params)

@@ -16,6 +16,7 @@ from aftereffect.policies._demand_model import LIFTS
 from aftereffect.policies._switchback import (
     DAYS,
     DECISIONS,
+    HAS_SEASON,
     LENGTH,
     MARKS,
     NOISE,
@@ -31,10 +32,10 @@ _CAPACITY = 2**14
 #: Windows per day, where slots are short enough.
 _WINDOWS_PER_DAY = 6
 #: The length of a block, in mean lags.
-_BLOCK = 0.7
+_BLOCK = 0.65
 #: Draws from the posterior per decision; how much wider than it they are, as a variance; and the
 #: power that makes likely arms likelier.
-_DRAWS, _WIDER, _POWER = 128, 1.7, 1.2
+_DRAWS, _WIDER, _POWER = 128, 1.7, 1.5
 #: The standard deviation of what a burst adds to one visit of an arm.
 _VISIT = 0.05
 #: The smallest probability of all arms together, in the first decision; it falls with their number.
@@ -53,7 +54,8 @@ def decide(
     while left >= 0.0 and arm < arms - 1:
         arm += 1
         left -= state.probabilities[arm]
-    windows = max(int(_BLOCK * mean_lag / params.window + 0.5), 1)
+    shortest = 1 if state.marks[HAS_SEASON] == 1.0 else max(state.factors.shape[0], 1)
+    windows = max(int(_BLOCK * mean_lag / params.window + 0.5), shortest)
     length = windows * params.window - t % params.window  # blocks end with windows
     state.marks[LENGTH] = length
     state.marks[DECISIONS] += 1.0

@@ -63,8 +63,9 @@ _UNUSED_DAYS = 30
 _STAMP = "driver.py"
 _lock = Lock()
 _drivers: dict[tuple[str, Any], BatchPlay] = {}
-#: Copies that drivers share, by name: numba compiles each of them once in a process.
-_shared: dict[str, FunctionType] = {}
+#: Copies that drivers share, by name and whether calls of them are put in place: numba compiles
+#: each of them once in a process.
+_shared: dict[tuple[str, bool], FunctionType] = {}
 _config: Any = numba.config  # filled at run time, so unknown to type checkers
 _types: Any = numba.types
 _typeof: Any = numba.typeof
@@ -123,10 +124,13 @@ def _compile(clones: "_Clones", read: Read, *, counting: bool) -> BatchPlay:
                 function
             )
         elif function is not clones.play_batch:
+            # A round may last nanoseconds, so calls are put in place. Policies that look at every
+            # slot do more in one, and their kernels are large: that would take long to compile.
+            inline = not clones.plays_slots
             # Nobody calls it from C: a wrapper for that would only take time to compile.
-            register_jitable(forceinline=True, no_cfunc_wrapper=True)(function)
+            register_jitable(forceinline=inline, no_cfunc_wrapper=True)(function)
             if function in clones.shareable:
-                _shared[function.__qualname__] = function
+                _shared[function.__qualname__, inline] = function
     folder = _cache_folder(clones.play_batch.__qualname__, read) if clones.readable else None
     before, collects = _config.CACHE_DIR, gc.isenabled()
     _config.CACHE_DIR = str(folder or before)
@@ -209,6 +213,7 @@ class _Clones:
         located: bool = False,
     ) -> None:
         self.made: list[FunctionType] = []
+        self.plays_slots = isinstance(policy, SlotKernels)
         self.shareable: set[FunctionType] = set()
         play = make_driver(policy, bandit)
         play_batch = make_batch_driver(play, take_state)
@@ -230,9 +235,10 @@ class _Clones:
             contents = Contents(compiled=True)
             contents.add(function)
             name = f"{function.__name__}_{contents.digest[:20]}"
-            if name in _shared:
-                self._begun[function] = _shared[name]
-                return _shared[name]
+            made = _shared.get((name, not self.plays_slots))
+            if made is not None:
+                self._begun[function] = made
+                return made
         code = function.__code__
         cells = tuple(CellType() for _ in code.co_freevars)
         copy = FunctionType(
