@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 from aftereffect import delays, growth, rewards
 from aftereffect._core import PolicyKernels, __version__, parse, register
-from aftereffect.bandits import AdversarialBandit, Bandit, StochasticBandit
+from aftereffect.bandits import (
+    AdversarialBandit,
+    Bandit,
+    Defects,
+    HistoryBandit,
+    SeasonalBandit,
+    StochasticBandit,
+)
 from aftereffect.client import Client
 from aftereffect.delays import (
     Delay,
@@ -62,9 +69,11 @@ from aftereffect.policies import (
     ArsUcb,
     Clw,
     Exp3,
+    FixedSwitchback,
     GeneralizedOdaaf,
     MiniBatch,
     Odaaf,
+    OptimalSwitchback,
     Policy,
     RoundRobin,
     SettleUcb,
@@ -89,11 +98,14 @@ __all__ = [
     "Clw",
     "ConflictError",
     "CorruptionError",
+    "Defects",
     "Delay",
     "Exp3",
     "Experiment",
+    "FixedSwitchback",
     "GeneralizedOdaaf",
     "Geometric",
+    "HistoryBandit",
     "HoldBack",
     "Immediate",
     "InputError",
@@ -105,6 +117,7 @@ __all__ = [
     "MissingExtraError",
     "NotFoundError",
     "Odaaf",
+    "OptimalSwitchback",
     "OutputError",
     "ParameterError",
     "PerArm",
@@ -114,6 +127,7 @@ __all__ = [
     "PowerLaw",
     "RandomDelay",
     "RoundRobin",
+    "SeasonalBandit",
     "ServiceError",
     "SettleUcb",
     "Shape",

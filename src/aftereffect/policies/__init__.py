@@ -12,6 +12,7 @@ from aftereffect.policies.ars_ucb import ArsUcb
 from aftereffect.policies.base import Policy, map_arrays, named_arrays, round_kernels
 from aftereffect.policies.clw import Clw
 from aftereffect.policies.exp3 import Exp3
+from aftereffect.policies.fixed_switchback import FixedSwitchback, OptimalSwitchback
 from aftereffect.policies.mini_batch import MiniBatch
 from aftereffect.policies.odaaf import GeneralizedOdaaf, Odaaf
 from aftereffect.policies.round_robin import RoundRobin
@@ -25,9 +26,11 @@ __all__ = [
     "ArsUcb",
     "Clw",
     "Exp3",
+    "FixedSwitchback",
     "GeneralizedOdaaf",
     "MiniBatch",
     "Odaaf",
+    "OptimalSwitchback",
     "Params",
     "Policy",
     "RoundRobin",
