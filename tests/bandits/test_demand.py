@@ -229,7 +229,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path, lines, message):
         (lambda: ae.HistoryBandit(SERIES, [0, 1], slot="2h"), "unknown slot '2h'"),
         (lambda: ae.HistoryBandit([1, -1], [0, 1]), "totals from 0 on"),
         (lambda: ae.HistoryBandit("", [0, 1]), "a path without quotes"),
-        (lambda: ae.SeasonalBandit([0, 1], noise=1e-9, tails="poisson"), "0 or at least 0.0001"),
+        (lambda: ae.SeasonalBandit([0, 1], noise=1e-9, tails="poisson"), "0 or at least 0.001"),
         (lambda: ae.SeasonalBandit([0, 1], season="ar+"), "unknown season"),
         (lambda: ae.Defects(missing=0.6, zeros=0.6), "at most 1, got 1.2"),
         (lambda: ae.simulate("ucb1", days(), 420), "14 slots before a Monday and 420 from it on"),

@@ -27,8 +27,11 @@ _WEEKDAYS = 0.25
 _TREND = (0.8, 1.2)
 #: The standard deviation of the logarithm of the level, and how many days it remembers.
 _LEVEL, _DAYS = 0.15, 14.0
-#: Less noise would take counts that are too large to draw.
-_MIN_POISSON = 1e-4
+#: Less noise would take larger counts than the draw of a count is good for.
+_MIN_POISSON = 1e-3
+#: A binomial count of so many trials is as good as a Poisson count, which numba cannot draw without
+#: an allocation.
+_TRIALS = 2**40
 
 
 class Course(NamedTuple):
@@ -154,7 +157,7 @@ def add_noise(course: Course, base: float, rng: np.random.Generator) -> float:
         return base
     if course.tails == _POISSON:
         count = 1.0 / (course.noise * course.noise)
-        return float(rng.poisson(base * count)) / count
+        return float(rng.binomial(_TRIALS, base * count / _TRIALS)) / count
     deviate = rng.standard_normal()
     if course.tails == _HEAVY:  # Student's t with 3 degrees of freedom, over its deviation
         squares = 0.0
