@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 from aftereffect import delays, growth, rewards
 from aftereffect._core import PolicyKernels, __version__, parse, register
-from aftereffect.bandits import AdversarialBandit, Bandit, StochasticBandit
+from aftereffect.bandits import (
+    AdversarialBandit,
+    Bandit,
+    Defects,
+    HistoryBandit,
+    SeasonalBandit,
+    StochasticBandit,
+)
 from aftereffect.client import Client
 from aftereffect.delays import (
     Delay,
@@ -56,15 +63,18 @@ from aftereffect.errors import (
 from aftereffect.lag import LagEstimate, estimate_lag
 from aftereffect.live import Experiment, delete_experiment, open_storage
 from aftereffect.policies import (
+    AdaptiveSwitchback,
     ArsClw,
     ArsExp3,
     ArsKlUcb,
     ArsUcb,
     Clw,
     Exp3,
+    FixedSwitchback,
     GeneralizedOdaaf,
     MiniBatch,
     Odaaf,
+    OptimalSwitchback,
     Policy,
     RoundRobin,
     SettleUcb,
@@ -78,6 +88,7 @@ if TYPE_CHECKING:
     from aftereffect import testing, theory
 
 __all__ = [
+    "AdaptiveSwitchback",
     "AdversarialBandit",
     "AftereffectError",
     "ArsClw",
@@ -89,11 +100,14 @@ __all__ = [
     "Clw",
     "ConflictError",
     "CorruptionError",
+    "Defects",
     "Delay",
     "Exp3",
     "Experiment",
+    "FixedSwitchback",
     "GeneralizedOdaaf",
     "Geometric",
+    "HistoryBandit",
     "HoldBack",
     "Immediate",
     "InputError",
@@ -105,6 +119,7 @@ __all__ = [
     "MissingExtraError",
     "NotFoundError",
     "Odaaf",
+    "OptimalSwitchback",
     "OutputError",
     "ParameterError",
     "PerArm",
@@ -114,6 +129,7 @@ __all__ = [
     "PowerLaw",
     "RandomDelay",
     "RoundRobin",
+    "SeasonalBandit",
     "ServiceError",
     "SettleUcb",
     "Shape",

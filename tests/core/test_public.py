@@ -44,10 +44,11 @@ def test_heavy_modules_are_not_imported_before_use(statement):
     ("kind", "sample"),
     [
         (ae.Delay, samples.DELAYS),
-        (ae.Policy, samples.POLICIES),
+        (ae.Policy, (*samples.POLICIES, *samples.SLOT_POLICIES)),
         (ae.growth.Growth, samples.GROWTHS),
         (ae.rewards.RewardLaw, samples.REWARDS),
-        (ae.Bandit, (*samples.BANDITS, *samples.ADVERSARIAL)),
+        (ae.Bandit, (*samples.BANDITS, *samples.ADVERSARIAL, *samples.DEMAND)),
+        (ae.Defects, samples.DEFECTS),
         (ae.rewards.Schedule, samples.SCHEDULES),
     ],
 )
@@ -61,6 +62,7 @@ def test_samples_cover_everything_registered(kind, sample):
         (ae.Delay, ae),
         (ae.Policy, ae),
         (ae.Bandit, ae),
+        (ae.Defects, ae),
         (ae.Delay, ae.delays),
         (ae.growth.Growth, ae.growth),
         (ae.rewards.RewardLaw, ae.rewards),

@@ -20,10 +20,13 @@ KNOWN = ", ".join(map(name_of, list_registered(ae.Policy)))
         *samples.DELAYS,
         *samples.PER_ARM,
         *samples.POLICIES,
+        *samples.SLOT_POLICIES,
         *samples.GROWTHS,
         *samples.REWARDS,
         *samples.BANDITS,
         *samples.ADVERSARIAL,
+        *samples.DEMAND,
+        *samples.DEFECTS,
     ],
     ids=str,
 )

@@ -31,7 +31,8 @@ def trace_run(policy, bandit):
 
 
 def test_every_registered_policy_is_among_the_samples():
-    assert {type(policy) for policy in samples.POLICIES} == set(list_registered(Policy))
+    every = (*samples.POLICIES, *samples.SLOT_POLICIES)
+    assert {type(policy) for policy in every} == set(list_registered(Policy))
 
 
 @pytest.mark.parametrize("bandit", BANDITS, ids=str)

@@ -17,7 +17,7 @@ from aftereffect.testing import check_policy
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("policy", samples.POLICIES, ids=str)
+@pytest.mark.parametrize("policy", [*samples.POLICIES, *samples.SLOT_POLICIES], ids=str)
 def test_battery(policy):
     check_policy(policy)
 

@@ -148,11 +148,11 @@ def test_broken_files_are_refused_in_one_line(tmp_path, capsys):
     [
         (
             [],
-            "no bandit given: pass --means .9,.8,.7 or --rewards clicks.csv",
+            "no bandit given: pass --means .9,.8,.7, --rewards clicks.csv or --bandit SPEC",
         ),
         (
             ["--delay", "hold-back(3)"],
-            "no bandit given: pass --means .9,.8,.7 or --rewards clicks.csv",
+            "no bandit given: pass --means .9,.8,.7, --rewards clicks.csv or --bandit SPEC",
         ),
         (
             ["--rewards", "x.csv", "--reward-law", "uniform"],

@@ -106,7 +106,14 @@ def loaded(monkeypatch, policy=POLICY, helpers=HELPERS):
 
 def test_code_of_this_package_goes_without_saying():
     assert {
-        own_code(each) for each in (*samples.POLICIES, *samples.BANDITS, *samples.ADVERSARIAL)
+        own_code(each)
+        for each in (
+            *samples.POLICIES,
+            *samples.SLOT_POLICIES,
+            *samples.BANDITS,
+            *samples.ADVERSARIAL,
+            *samples.DEMAND,
+        )
     } == {""}
 
 

@@ -129,8 +129,8 @@ def test_results_depend_on_every_spec_and_every_kernel_of_ours():
     assert {module for module in uncovered if module.startswith("aftereffect")} == set()
     drivers = {
         (policy.kernels(), bandit.engine(engine, 100).kernels): policy.initial(2)
-        for policy in samples.POLICIES
-        for bandit in (*samples.BANDITS, *samples.ADVERSARIAL)
+        for policy in (*samples.POLICIES, *samples.SLOT_POLICIES)
+        for bandit in (*samples.BANDITS, *samples.ADVERSARIAL, *samples.DEMAND)
         for engine in ENGINES
     }
     modules = {

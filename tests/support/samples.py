@@ -1,5 +1,7 @@
 """What the tests run over: at least one of everything registered (`test_public.py` makes sure)."""
 
+from pathlib import Path
+
 import aftereffect as ae
 
 LAG_LAWS: tuple[ae.delays.LagLaw, ...] = (
@@ -46,6 +48,12 @@ POLICIES: tuple[ae.Policy, ...] = (
     ae.MiniBatch(),
     ae.MiniBatch("ars-ucb", size=3),
 )
+#: Policies that look at every slot; live experiments do not play them.
+SLOT_POLICIES: tuple[ae.Policy, ...] = (
+    ae.FixedSwitchback(),
+    ae.FixedSwitchback(block=5, blocks_per_arm=3, slots_per_day=1, first=2),
+    ae.OptimalSwitchback(carryover=3, blocks=12),
+)
 GROWTHS: tuple[ae.growth.Growth, ...] = (
     ae.growth.Power(0.5),
     ae.growth.Power(1),
@@ -86,4 +94,17 @@ ADVERSARIAL: tuple[ae.AdversarialBandit, ...] = (
         for delay in (ae.UniformDelay(0, 6), ae.Geometric(0.6), PER_ARM[1])
     ),
     *(ae.AdversarialBandit(SCHEDULES[1], delay) for delay in (ae.Interval(3, 8), ae.PowerLaw(3))),
+)
+#: 30 weeks of days from a Wednesday on, with three holes.
+HISTORY = str(Path(__file__).parent / "history.csv")
+DEFECTS: tuple[ae.Defects, ...] = (
+    ae.Defects(),
+    ae.Defects(missing=0.05, zeros=0.05, spikes=0.05, late=3, holiday=1, drop=0.7),
+)
+DEMAND: tuple[ae.Bandit, ...] = (
+    ae.HistoryBandit(HISTORY, [0, 0.1, 0.2], ae.Interval(0, 6), "1d", weeks_before=4),
+    ae.HistoryBandit(HISTORY, [0, -0.1, 0.2], ae.Geometric(0.6), "1d", 52, 2, shuffle=False),
+    ae.SeasonalBandit([0, 0.1], ae.Interval(2, 5), season="ar+weekday", weeks_before=1),
+    ae.SeasonalBandit([0, 0.1], slot="15min", season="weekday", tails="poisson", weeks_before=1),
+    ae.SeasonalBandit([0, 0.1, 0.3], slot="1w", season="trend", tails="heavy", feed=DEFECTS[1]),
 )

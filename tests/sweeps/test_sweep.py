@@ -524,7 +524,7 @@ def test_a_grid_must_say_what_is_played(file, capsys):
         refused(capsys, file("[grid]")),
         ("grid", "policy is missing"),
         ("grid", "horizon is missing"),
-        ("grid", "means or arms or rewards is missing"),
+        ("grid", "means or arms or rewards or bandit is missing"),
     )
 
 

@@ -1,7 +1,8 @@
 """The parser of spec strings. It never evaluates code.
 
-A value is a number, a word (``true``, ``false``, ``none``, or one that a parameter takes), a list
-``[value, ...]``, or a name with arguments: ``name(value, ..., parameter=value, ...)``.
+A value is a number, a word (``true``, ``false``, ``none``, or one that a parameter takes), a text
+in double quotes, a list ``[value, ...]``, or a name with arguments: ``name(value, ...,
+parameter=value, ...)``.
 """
 
 import inspect
@@ -25,7 +26,7 @@ from aftereffect.errors import ParameterError, SpecError
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf|nan)(?![\w.-]))"
-    r"|(?P<word>[A-Za-z][\w-]*)|(?P<mark>[()\[\],=]))"
+    r"|(?P<word>[A-Za-z][\w-]*)|\"(?P<text>[^\"]*)\"|(?P<mark>[()\[\],=]))"
 )
 _CONSTANTS = {"true": True, "false": False, "none": None}
 _MAX_DEPTH, _MAX_DIGITS = 20, 400
@@ -134,6 +135,9 @@ class _Parser:
             self._advance()
             short_whole = len(token) < _MAX_DIGITS and re.fullmatch(r"[+-]?\d+", token)
             return int(token) if short_whole else float(token)
+        if self.token_type == "text":
+            self._advance()
+            return token
         if self._skip("["):
             return tuple(self._read_list("]", lambda: self._read_value(Spec, depth + 1)))
         if self.token_type == "word":

@@ -24,6 +24,8 @@ from aftereffect._core.imports import load_plugins
 from aftereffect._core.text import short_repr, suggest
 from aftereffect.errors import SpecError
 
+#: Texts that need no quotes in a spec string.
+_WORD = re.compile(r"[A-Za-z][\w-]*")
 _REGISTRY: dict[str, type["Spec"]] = {}
 _ALIASES: dict[str, type["Spec"]] = {}
 
@@ -155,4 +157,6 @@ def notation(value: object) -> str:
         return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
     if isinstance(value, tuple):
         return f"[{', '.join(map(notation, value))}]"
+    if isinstance(value, str) and not _WORD.fullmatch(value):
+        return f'"{value}"'
     return str(value)

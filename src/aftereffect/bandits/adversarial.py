@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from aftereffect._core import CountRegret, Matrix, Memory, RewardSource, Slots, as_spec, register
-from aftereffect.bandits.base import Bandit, EngineName
+from aftereffect.bandits.base import EngineName, RewardBandit
 from aftereffect.delays import Delay, Immediate
 from aftereffect.errors import ParameterError
 from aftereffect.rewards import (
@@ -31,7 +31,7 @@ class AdversarialWorld(NamedTuple):
 
 @register
 @dataclass(frozen=True)
-class AdversarialBandit(Bandit):
+class AdversarialBandit(RewardBandit):
     """Rewards fixed before the first slot, with a delay, or with an adversary that sees the pulls.
 
     The regret is against the one arm that brings most over the whole horizon, on generated reward:

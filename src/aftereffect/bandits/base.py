@@ -54,20 +54,34 @@ class Bandit(Spec, ABC):
         """The truth about the delay, for policies that must know it."""
         return self.delay.facts(self.arms)
 
+    @abstractmethod
     def check(self, engine: EngineName, horizon: int) -> None:
         """Raise an error if the bandit cannot be played, without the work of preparing it."""
-        if horizon < self.arms:
-            raise ParameterError(
-                f"horizon must be at least the number of arms, {self.arms}, got {horizon}"
-            )
-        self._check_memory(engine, horizon)
 
+    @abstractmethod
     def engine(self, name: EngineName, horizon: int) -> Engine:
         """Prepare runs of so many slots.
 
         ``"slotwise"`` is literal: it plays every slot and adds every reward to the slots where it
         arrives. ``"roundwise"`` has the same law and draws only what a round's total needs.
         """
+
+    @abstractmethod
+    def tracer(self, horizon: int) -> Engine:
+        """The slotwise engine, with a record of every slot in the last rows of its memory.
+
+        `aftereffect.delays` names the rows: ARM, TOTAL, REWARD.
+        """
+
+
+class RewardBandit(Bandit):
+    """A bandit with a source of rewards for each pull; its delay says how engines deliver them."""
+
+    def check(self, engine: EngineName, horizon: int) -> None:
+        check_horizon(self, horizon)
+        self._check_memory(engine, horizon)
+
+    def engine(self, name: EngineName, horizon: int) -> Engine:
         self._check_memory(name, horizon)
         rewards, count_regret = self._kernels(horizon)
         if name == "roundwise":
@@ -79,10 +93,6 @@ class Bandit(Spec, ABC):
         return Engine(WorldKernels(collect, count_regret), world, memory)
 
     def tracer(self, horizon: int) -> Engine:
-        """The slotwise engine, with a record of every slot in the last rows of its memory.
-
-        `aftereffect.delays` names the rows: ARM, TOTAL, REWARD.
-        """
         self._check_memory("slotwise", horizon)
         rewards, count_regret = self._kernels(horizon)
         step, rows, tables, memory = self.delay.slotwise(self.arms, rewards, horizon)
@@ -106,3 +116,11 @@ class Bandit(Spec, ABC):
                 f"{engine} engine, but at most {readable_bytes(MAX_TABLE_BYTES)} are allowed: "
                 "use shorter lags, or fewer different delays"
             )
+
+
+def check_horizon(bandit: Bandit, horizon: int) -> None:
+    """Refuse runs in which not every arm could be played."""
+    if horizon < bandit.arms:
+        raise ParameterError(
+            f"horizon must be at least the number of arms, {bandit.arms}, got {horizon}"
+        )

@@ -13,6 +13,7 @@ from aftereffect.rewards import READERS, Recorded, RewardLaw, Schedule, read_rew
 
 def bandit_from_options(
     *,
+    bandit: str | None = None,
     means: tuple[float, ...] | None = None,
     reward_law: str | None = None,
     rewards: str | None = None,
@@ -22,10 +23,20 @@ def bandit_from_options(
 ) -> Bandit:
     """The bandit that these options describe.
 
-    Rewards are drawn (`means`, `reward_law`) or were fixed beforehand (`rewards`). A file of
-    rewards is looked for in `folder`. `option` is how the user writes these names, for messages.
+    `bandit` is the spec string of a whole one. Else rewards are drawn (`means`, `reward_law`) or
+    were fixed beforehand (`rewards`). A file of rewards is looked for in `folder`. `option` is how
+    the user writes these names, for messages.
     """
     drawn = {"means": means, "reward-law": reward_law}
+    if bandit is not None:
+        parts = {**drawn, "rewards": rewards, "delay": delay}
+        doubled = [option.format(word) for word, value in parts.items() if value is not None]
+        if doubled:
+            raise ParameterError(
+                f"{option.format('bandit')} describes the whole bandit, got {doubled[0]} as well: "
+                "write it within the bandit"
+            )
+        return parse(bandit, Bandit)
     given = [option.format(word) for word, value in drawn.items() if value is not None]
     if rewards is not None:
         if given:
@@ -38,8 +49,8 @@ def bandit_from_options(
         return AdversarialBandit(schedule, parse(delay or "immediate", Delay))
     if means is None:
         raise ParameterError(
-            f"no bandit given: pass {option.format('means')} .9,.8,.7 "
-            f"or {option.format('rewards')} clicks.csv"
+            f"no bandit given: pass {option.format('means')} .9,.8,.7, "
+            f"{option.format('rewards')} clicks.csv or {option.format('bandit')} SPEC"
         )
     law = parse(reward_law or "bernoulli", RewardLaw)
     return StochasticBandit(means, parse(delay or "immediate", Delay), law)

@@ -17,7 +17,7 @@ from aftereffect._core import (
     check_means,
     register,
 )
-from aftereffect.bandits.base import Bandit
+from aftereffect.bandits.base import RewardBandit
 from aftereffect.delays import ArmwiseDelay, Delay, Immediate, LagLaw
 from aftereffect.errors import ParameterError
 from aftereffect.rewards import Bernoulli, RewardLaw, reward_source
@@ -43,7 +43,7 @@ def count_pseudo_regret(
 
 @register
 @dataclass(frozen=True)
-class StochasticBandit(Bandit):
+class StochasticBandit(RewardBandit):
     """Independent rewards with a fixed mean per arm, delayed.
 
     The regret is the pseudo-regret of generated reward: the sum over slots of the best mean less

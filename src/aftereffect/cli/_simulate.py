@@ -43,6 +43,7 @@ def simulate(
     *,
     policy: Annotated[list[str], Parameter(negative=(), metavar="SPEC")],
     horizon: Number,
+    bandit: SpecText | None = None,
     means: Numbers | None = None,
     reward_law: SpecText | None = None,
     rewards: Annotated[str | None, Parameter(metavar="FILE")] = None,
@@ -59,8 +60,9 @@ def simulate(
 ) -> None:
     """Simulate policies on a bandit and print their regret.
 
-    With --means, rewards are drawn at random. With --rewards, they are read from a file. Give one
-    of the two. "aftereffect list" shows all policies, delays and reward laws.
+    With --means, rewards are drawn at random. With --rewards, they are read from a file. With
+    --bandit, you give any bandit. Give one of the three. "aftereffect list" shows all policies,
+    delays, reward laws and bandits.
 
     Parameters
     ----------
@@ -68,6 +70,8 @@ def simulate(
         A policy such as "ars-ucb(alpha=4, growth=power(2))". Repeat the option to compare several.
     horizon
         The number of slots in each replication, such as 1e5.
+    bandit
+        A whole bandit such as 'history-bandit("sales.csv", [0,.05,.1], slot="1d")'.
     means
         The expected reward of each arm, from 0 to 1, separated by commas: .9,.8,.7
     reward_law
@@ -99,8 +103,13 @@ def simulate(
     plot
         Save a picture of the regret curves to a .png, .svg or .pdf file (needs the extra "plot").
     """
-    bandit = bandit_from_options(
-        means=means, reward_law=reward_law, rewards=rewards, delay=delay, option="--{}"
+    played = bandit_from_options(
+        bandit=bandit,
+        means=means,
+        reward_law=reward_law,
+        rewards=rewards,
+        delay=delay,
+        option="--{}",
     )
     players = [parse(text, Policy) for text in policy]
     if out is not None:
@@ -111,7 +120,7 @@ def simulate(
         require_extra("plot")
         check_writable(plot, PICTURE_SUFFIXES)
     plan = plan_study(
-        players, bandit, horizon, replications, seed=seed, engine=engine, checkpoints=checkpoints
+        players, played, horizon, replications, seed=seed, engine=engine, checkpoints=checkpoints
     )
     with (
         connect_workers(dask, jobs) as options,

@@ -5,6 +5,7 @@ Modules with an underscore hold what several policies share.
 
 from aftereffect._core import Params, State
 from aftereffect.policies._kl import kl_bernoulli
+from aftereffect.policies.adaptive_switchback import AdaptiveSwitchback
 from aftereffect.policies.ars_clw import ArsClw
 from aftereffect.policies.ars_exp3 import ArsExp3
 from aftereffect.policies.ars_kl_ucb import ArsKlUcb
@@ -12,6 +13,7 @@ from aftereffect.policies.ars_ucb import ArsUcb
 from aftereffect.policies.base import Policy, map_arrays, named_arrays, round_kernels
 from aftereffect.policies.clw import Clw
 from aftereffect.policies.exp3 import Exp3
+from aftereffect.policies.fixed_switchback import FixedSwitchback, OptimalSwitchback
 from aftereffect.policies.mini_batch import MiniBatch
 from aftereffect.policies.odaaf import GeneralizedOdaaf, Odaaf
 from aftereffect.policies.round_robin import RoundRobin
@@ -19,15 +21,18 @@ from aftereffect.policies.settle_ucb import SettleUcb
 from aftereffect.policies.ucb1 import Ucb1
 
 __all__ = [
+    "AdaptiveSwitchback",
     "ArsClw",
     "ArsExp3",
     "ArsKlUcb",
     "ArsUcb",
     "Clw",
     "Exp3",
+    "FixedSwitchback",
     "GeneralizedOdaaf",
     "MiniBatch",
     "Odaaf",
+    "OptimalSwitchback",
     "Params",
     "Policy",
     "RoundRobin",

@@ -151,10 +151,10 @@ def fit_noise(
             if not math.isnan(residuals[window]):
                 scratch[found] = abs(residuals[window])
                 found += 1
-        factors[place] = max(find_median(scratch, found), 1e-9)
+        factors[place] = max(find_median(scratch, 0, found), 1e-9) if found > 0 else 1e-9
     for place in range(per_day):
         scratch[place] = factors[place]
-    usual = find_median(scratch, per_day)
+    usual = find_median(scratch, 0, per_day)
     for place in range(per_day):
         known = count / per_day
         power = 2.0 * known / (known + _USUAL_WINDOWS)

@@ -1,104 +1,112 @@
-"""Medians without new arrays: the season of a history, and how far numbers are spread."""
+"""The season of a history: how large totals are at each place in the week.
+
+Medians over the weeks, so that a day of zeros or a holiday changes little. Nothing is allocated.
+"""
 
 import math
 
 from aftereffect._core import Vector
 
-#: The weeks at the end of a history that say how high totals are now.
+#: The last weeks, whose level the season is scaled to.
 _LAST_WEEKS = 3
 
 
-def sort_first(numbers: Vector, count: int) -> None:
-    """Sort the first numbers of an array, in place."""
-    gap = count // 2
-    while gap > 0:
-        for place in range(gap, count):
-            number, hole = numbers[place], place
-            while hole >= gap and numbers[hole - gap] > number:
-                numbers[hole] = numbers[hole - gap]
-                hole -= gap
-            numbers[hole] = number
-        gap //= 2
+def scratch_size(slots: int, slots_per_week: int) -> int:
+    """How many numbers `learn_season` needs for its work on so many slots.
 
-
-def find_median(numbers: Vector, count: int) -> float:
-    """The median of the first numbers of an array, which it sorts; 0 if there are none."""
-    if count == 0:
-        return 0.0
-    sort_first(numbers, count)
-    middle = count // 2
-    if count % 2 == 1:
-        return float(numbers[middle])
-    return 0.5 * float(numbers[middle - 1] + numbers[middle])
+    >>> scratch_size(1_344, 168)
+    16
+    """
+    return 2 * max(slots // slots_per_week, 1)
 
 
 def learn_season(
-    totals: Vector, first_place: int, count: int, week: int, shape: Vector, scratch: Vector
+    totals: Vector,
+    first_place: int,
+    count: int,
+    slots_per_week: int,
+    shape: Vector,
+    scratch: Vector,
 ) -> bool:
-    """Learn the total that each place in the week usually has.
+    """Learn what to expect at each place in the week: ``shape[0:slots_per_week]``.
 
-    The first `count` totals are those of a history whose first slot has that place in its week; NaN
-    where one is missing. Each week is divided by its level. `shape` then has the median over weeks
-    of each place, times the level of the last weeks. Returns whether every place had a total; if
-    not, `shape` is left as it was. `scratch` needs room for twice the slots and the weeks.
+    Each week is divided by its level, which is the mean of its totals. The median over the weeks at
+    each place is multiplied by the mean level of the last three weeks. Weeks are counted back from
+    the last slot; slots before the first whole week, and weeks of which less than half is known,
+    do not count.
+
+    Parameters
+    ----------
+    totals
+        The totals in ``totals[0:count]``, oldest first; NaN where one is missing.
+    first_place
+        The place of ``totals[0]`` in its week, from 0 to ``slots_per_week - 1``.
+    count, slots_per_week
+        The number of totals, and of places.
+    shape
+        Is overwritten. Places without a total get the mean level, or 1 if nothing is known.
+    scratch
+        Is overwritten; `scratch_size` says how long it must be.
+
+    Returns
+    -------
+        Whether every place had a total.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> shape, scratch = np.zeros(2), np.zeros(scratch_size(6, 2))
+    >>> learn_season(np.array([1.0, 3, 2, 6, 4, 12]), 0, 6, 2, shape, scratch), shape.tolist()
+    (True, [2.3333333333333335, 7.0])
     """
-    weeks = count // week
-    skipped = count - weeks * week
-    if weeks < 1:
-        return False
-    floor = _find_floor(totals, count)
-    # Scratch holds the medians of places, then the levels of weeks, then what is sorted.
-    levels, buffer = week, week + weeks
-    for each in range(weeks):
-        scratch[levels + each] = 0.0
-    for turn in range(2):  # levels need the medians of places, and these the levels
-        for place in range(week):
-            found = 0
-            for each in range(weeks):
-                total = totals[skipped + each * week + place]
-                if not math.isnan(total):
-                    scratch[buffer + found] = math.log(max(total, floor)) - scratch[levels + each]
-                    found += 1
-            if found == 0:
-                return False
-            scratch[place] = _median_from(scratch, buffer, found)
-        if turn == 0:
-            for each in range(weeks):
-                scratch[levels + each] = _find_level(
-                    totals, skipped + each * week, week, floor, scratch, buffer
-                )
-    now = 0.0
-    last = min(weeks, _LAST_WEEKS)
-    for each in range(weeks - last, weeks):
-        now += scratch[levels + each] / last
-    for place in range(week):
-        shape[(first_place + skipped + place) % week] = math.exp(scratch[place] + now)
-    return True
+    weeks = count // slots_per_week
+    skipped = count - weeks * slots_per_week
+    level, levels = 0.0, 0
+    for back in range(weeks):
+        week = weeks - 1 - back
+        scratch[week] = mean_of_week(totals, skipped + week * slots_per_week, slots_per_week)
+        if scratch[week] > 0.0 and levels < _LAST_WEEKS:
+            level += scratch[week]
+            levels += 1
+    level = level / levels if levels > 0 else 1.0
+    is_complete = levels > 0
+    for number in range(slots_per_week):
+        known = 0
+        for week in range(weeks):
+            total = totals[skipped + week * slots_per_week + number]
+            if scratch[week] > 0.0 and not math.isnan(total):
+                scratch[weeks + known] = total / scratch[week]
+                known += 1
+        place = (first_place + skipped + number) % slots_per_week
+        shape[place] = level
+        if known > 0:
+            shape[place] *= find_median(scratch, weeks, known)
+        else:
+            is_complete = False
+    return is_complete
 
 
-def _find_floor(totals: Vector, count: int) -> float:
-    """A small part of the mean, which stands for totals of 0 in logarithms."""
-    known, total = 0, 0.0
-    for slot in range(count):
+def mean_of_week(totals: Vector, first: int, slots: int) -> float:
+    """The mean of the totals of a week; 0 if less than half of them are known."""
+    total, known = 0.0, 0
+    for slot in range(first, first + slots):
         if not math.isnan(totals[slot]):
-            total += max(totals[slot], 0.0)
+            total += totals[slot]
             known += 1
-    return max(0.02 * total / max(known, 1), 1e-300)
+    return total / known if 2 * known >= slots else 0.0
 
 
-def _find_level(
-    totals: Vector, begin: int, week: int, floor: float, scratch: Vector, buffer: int
-) -> float:
-    """The median over a week of the logarithms of totals less those of their places."""
-    found = 0
-    for place in range(week):
-        total = totals[begin + place]
-        if not math.isnan(total):
-            scratch[buffer + found] = math.log(max(total, floor)) - scratch[place]
-            found += 1
-    return _median_from(scratch, buffer, found)
-
-
-def _median_from(numbers: Vector, begin: int, count: int) -> float:
-    """The median of some numbers from `begin` on, which it sorts."""
-    return find_median(numbers[begin : begin + count], count)
+def find_median(values: Vector, first: int, count: int) -> float:
+    """Sort ``values[first:first + count]`` in place and return the median."""
+    gap = count // 2
+    while gap > 0:  # Shell's sort
+        for here in range(first + gap, first + count):
+            value, place = values[here], here
+            while place >= first + gap and values[place - gap] > value:
+                values[place] = values[place - gap]
+                place -= gap
+            values[place] = value
+        gap //= 2
+    middle = first + count // 2
+    median: float = values[middle]
+    return median if count % 2 else 0.5 * (median + values[middle - 1])

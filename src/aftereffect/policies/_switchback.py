@@ -1,376 +1,132 @@
-"""What AdaptiveSwitchback learns: slots become windows, and models of delay fold the windows.
-
-There are two models for each shape of delay. They differ in what the season of the history is: that
-of totals, as they go on to be; or that of demand, before any delay.
-"""
+"""What fixed switchbacks share: all totals by slot, a forecast by season, and a ratio per arm."""
 
 import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from aftereffect._core import Matrix, Vector
-from aftereffect.policies._demand_model import (
-    AS_THEY_COME,
-    BY_LIFTS,
-    LEVEL,
-    LIFTS,
-    MEAN,
-    SLOWLY,
-    Filter,
-    fit_noise,
-    fold_window,
-)
-from aftereffect.policies._season import learn_season
-
-#: Entries of ``state.marks``: slots before slot 0; slots so far, and those whose weights are summed
-#: up; windows that are folded, and when to fit them again; whether it has begun, and has a season;
-#: the length of the last block, and the number of decisions; number and mean of the totals.
-(BEFORE, SLOTS, SUMMED, FOLDED, REFIT, BEGUN, HAS_SEASON, LENGTH, DECISIONS, COUNT, SCALE) = range(
-    11
-)
-MARKS = 11
-DAYS = 7
-#: The days of history from which on its season is used.
-_SEASON_DAYS = 14
-#: The prior standard deviation of the logarithm of a lift; lifts are relative to the first arm.
-_PRIOR_LIFT = 0.08
-#: Prior standard deviations: of the mean with and without a history, and of what makes a season.
-_PRIOR_MEAN, _PRIOR_MEAN_ALONE = 0.03, 2.0
-_PRIOR_WEEKDAY, _PRIOR_HOUR, _PRIOR_WEEKEND = 0.2, 0.8, 0.4
-#: Hours over which the seasons of hours are alike.
-_ALIKE_HOURS = 6.0
-#: Noise that is estimated from a whole history has all its bursts. Surprises are cut, so that what
-#: is left is smaller by these factors.
-_WANDER_FACTOR, _NOISE_FACTOR = 0.1, 0.3
-#: The prior of a shape of delay falls with this power of its mean lag.
-_LAG_POWER = 0.7
-#: How much the likelihood of a window counts: windows are not independent.
-_EVIDENCE = 0.5
-#: A model whose evidence is so far below the best is not followed any more.
-_HOPELESS = 14.0
-#: All windows are fitted again when there are so many times as many.
-_REFIT = 1.15
-#: What stands for a total of 0 in logarithms, as a part of what is usual.
-_FLOOR = 0.02
-#: What is assumed of noise before there are totals: persistence, wander and variance.
-NOISE = (0.9, 0.0005, 0.001)
-
-
-class SwitchbackParams(NamedTuple):
-    """The calendar in slots, the slots of a window, and shapes of delay by row."""
-
-    week: int
-    first: int
-    window: int
-    first_lags: Matrix
-    stop_lags: Matrix
-    lag_shares: Matrix
-    mean_lags: Vector
+from aftereffect._core import Calendar, Vector
+from aftereffect.policies._season import learn_season, scratch_size
 
 
 class SwitchbackState(NamedTuple):
-    """What was played and observed by slot, and the posterior of each model by row.
+    """What was seen, and what is computed from it.
 
-    The fields from `shares` on are scratch space: kernels make no arrays.
+    Totals and arms lie by slot from that of ``origin`` on, which is the first that was observed:
+    slot t at t + origin. ``used`` says which arms had their turn in this pass. ``sums`` and
+    ``forecasts`` are those of the slots that count, by arm.
     """
 
+    probabilities: Vector
+    used: Vector
+    origin: Vector
     totals: Vector
     arms: Vector
-    sums: Matrix
-    marks: Vector
     shape: Vector
-    noise: Vector
-    factors: Vector
-    smoothing: Matrix
-    means: Matrix
-    covariances: NDArray[np.float64]
-    evidence: Vector
-    visits: Vector
-    probabilities: Vector
-    shares: Vector
-    season: Vector
-    reference: Vector
-    products: Vector
-    gains: Vector
-    residuals: Vector
     scratch: Vector
-    factor: Matrix
-    normals: Vector
+    sums: Vector
+    forecasts: Vector
+
+
+class SwitchbackParams(NamedTuple):
+    """Slots per week, and the place of slot 0 in its week; what else depends on the policy."""
+
+    slots_per_week: int
+    first: int
+    #: The slots of a block, or of the carryover.
+    length: int
+    #: The number of blocks in which arms are compared.
+    blocks: int
+
+
+def count_week(slots_per_day: int | None) -> int:
+    """The number of slots in a week; 1 if slots are longer than days, or nobody says.
+
+    >>> count_week(24), count_week(None)
+    (168, 1)
+    """
+    return Calendar(slots_per_day or 0).slots_per_week
+
+
+def blank_switchback(arms: int, slots: int, slots_per_week: int) -> SwitchbackState:
+    """A fresh state with room for so many slots."""
+    return SwitchbackState(
+        probabilities=np.zeros(arms),
+        used=np.zeros(arms),
+        origin=np.full(1, -1.0),
+        totals=np.full(max(slots, 1), np.nan),
+        arms=np.full(max(slots, 1), -1.0),
+        shape=np.ones(slots_per_week),
+        scratch=np.zeros(scratch_size(slots, slots_per_week)),
+        sums=np.zeros(arms),
+        forecasts=np.zeros(arms),
+    )
 
 
 def observe(
     state: SwitchbackState, params: SwitchbackParams, t: int, arm: int, total: float
 ) -> None:
-    """Record a slot; what follows from it is learned with the next decision."""
-    marks = state.marks
-    if t < 0 and marks[SLOTS] == 0.0:
-        marks[BEFORE] = -t
-    slot = t + int(marks[BEFORE])
-    if slot >= state.totals.shape[0]:
-        return  # a state holds only so many slots
-    if slot >= marks[SLOTS]:
-        marks[SLOTS] = slot + 1
-        length = max(marks[LENGTH], params.window) if t >= 0 else max(params.week // DAYS, 1)
-        state.visits[arm] += 1.0 / length
-    state.totals[slot], state.arms[slot] = total, arm
-    if not math.isnan(total):
-        marks[COUNT] += 1.0
-        marks[SCALE] += (max(total, 0.0) - marks[SCALE]) / marks[COUNT]
+    """Keep the arm and the total of a slot, if there is room."""
+    if state.origin[0] < 0.0:
+        state.origin[0] = max(-t, 0)
+    index = find_slot(state, t)
+    if 0 <= index < state.totals.shape[0]:
+        state.totals[index] = total
+        state.arms[index] = arm
 
 
-def advance(state: SwitchbackState, params: SwitchbackParams) -> None:
-    """Learn from all windows whose totals are known."""
-    marks = state.marks
-    if marks[BEGUN] == 0.0:
-        _begin(state, params)
-    _sum_weights(state, params)
-    known = int(marks[SLOTS])
-    while known > 0 and math.isnan(state.totals[known - 1]):
-        known -= 1
-    stop = (known - int(marks[BEFORE])) // params.window
-    folded = int(marks[FOLDED])
-    if stop <= folded:
-        return
-    marks[FOLDED] = stop
-    if stop >= marks[REFIT]:
-        _fit_again(state, params)
-        marks[REFIT] = stop * _REFIT + 1.0
-        return
-    best = _best_evidence(state)
-    for row in range(state.evidence.shape[0]):
-        if state.evidence[row] >= best - _HOPELESS:
-            state.evidence[row] += _EVIDENCE * _fold(state, params, row, folded, stop, AS_THEY_COME)
+def find_slot(state: SwitchbackState, t: int) -> int:
+    """Where a slot lies in the arrays."""
+    return t + max(int(state.origin[0]), 0)
 
 
-def _best_evidence(state: SwitchbackState) -> float:
-    best = state.evidence[0]
-    for row in range(1, state.evidence.shape[0]):
-        best = max(best, state.evidence[row])
-    return float(best)
+def begin_comparison(state: SwitchbackState, params: SwitchbackParams) -> None:
+    """Learn the season from the history, and clear the sums of the arms."""
+    week = params.slots_per_week
+    history = min(max(int(state.origin[0]), 0), state.totals.shape[0])
+    first_place = (params.first - history) % week
+    if history < week or not learn_season(
+        state.totals, first_place, history, week, state.shape, state.scratch
+    ):
+        for place in range(week):
+            state.shape[place] = 1.0
+    for arm in range(state.sums.shape[0]):
+        state.sums[arm] = state.forecasts[arm] = 0.0
 
 
-def _fit_again(state: SwitchbackState, params: SwitchbackParams) -> None:
-    """Fit all windows, first with weights that fall slowly, then with the lifts that these give."""
-    marks = state.marks
-    start, stop = _first_window(state, params), int(marks[FOLDED])
-    if marks[HAS_SEASON] == 0.0:
-        _learn_noise(state, params, start, stop)
-    best, rows = _best_evidence(state), params.mean_lags.shape[0]
-    for row in range(state.evidence.shape[0]):
-        if state.evidence[row] < best - _HOPELESS:
-            continue
-        _reset(state, params, row)
-        _fold(state, params, row, start, stop, SLOWLY)
-        for arm in range(state.shares.shape[0]):
-            state.reference[arm] = state.means[row, LIFTS + arm]
-        _reset(state, params, row)
-        prior = -_LAG_POWER * math.log(1.0 + params.mean_lags[row % rows])
-        state.evidence[row] = prior + _EVIDENCE * _fold(state, params, row, start, stop, BY_LIFTS)
+def add_slot(state: SwitchbackState, params: SwitchbackParams, slot: int) -> None:
+    """Add the total of a slot, and its forecast, to those of its arm, if it is known."""
+    index = find_slot(state, slot)
+    if index < state.totals.shape[0] and not math.isnan(state.totals[index]):
+        arm = int(state.arms[index])
+        state.sums[arm] += state.totals[index]
+        state.forecasts[arm] += state.shape[(params.first + slot) % params.slots_per_week]
 
 
-def _fold(
-    state: SwitchbackState, params: SwitchbackParams, row: int, first: int, stop: int, mode: int
-) -> float:
-    """Fold windows into one model; return their log likelihood."""
-    model = Filter(state.means[row], state.covariances[row], state.products, state.gains)
-    rows, weekly = params.mean_lags.shape[0], state.smoothing.shape[1]
-    per_day = state.factors.shape[0]
-    used = LIFTS + state.shares.shape[0] if state.marks[HAS_SEASON] == 1.0 else model.mean.shape[0]
-    likelihood = 0.0
-    for window in range(first, stop):
-        value = _window_value(state, params, window)
-        place = (params.first // params.window + window) % weekly
-        if row >= rows:
-            value -= state.smoothing[row - rows, place]
-        _find_shares(state, params, row % rows, window)
-        _find_season(state, place)
-        likelihood += fold_window(
-            model,
-            used,
-            state.noise,
-            state.factors[place % per_day],
-            value,
-            state.shares,
-            state.season,
-            mode,
-            state.reference,
-        )
-    return likelihood
+def choose_best_ratio(state: SwitchbackState) -> int:
+    """The arm with the highest ratio of totals to forecasts; arm 0 if nothing is known."""
+    best, highest = 0, -math.inf
+    for arm in range(state.sums.shape[0]):
+        if state.forecasts[arm] > 0.0:
+            ratio = state.sums[arm] / state.forecasts[arm]
+            if ratio > highest:
+                best, highest = arm, ratio
+    for arm in range(state.probabilities.shape[0]):
+        state.probabilities[arm] = 1.0 if arm == best else 0.0
+    return best
 
 
-def _window_value(state: SwitchbackState, params: SwitchbackParams, window: int) -> float:
-    """The logarithm of a window's totals over its season; NaN where most of them are missing."""
-    begin = int(state.marks[BEFORE]) + window * params.window
-    total, usual, known = 0.0, 0.0, 0
-    for slot in range(begin, begin + params.window):
-        if not math.isnan(state.totals[slot]):
-            place = (params.first + slot - int(state.marks[BEFORE])) % params.week
-            total += state.totals[slot]
-            usual += state.shape[place]
-            known += 1
-    if 2 * known < params.window or usual <= 0.0:
-        return math.nan
-    floor = _FLOOR * (1.0 if state.marks[HAS_SEASON] == 1.0 else state.marks[SCALE])
-    return math.log(max(total / usual, floor, 1e-300))
-
-
-def _find_season(state: SwitchbackState, place: int) -> None:
-    """Find the entries of a filter that belong to a place in the week; none if it is known."""
-    state.season[0] = state.season[1] = state.season[2] = -1.0
-    weekly, per_day = state.smoothing.shape[1], state.factors.shape[0]
-    if state.marks[HAS_SEASON] == 1.0 or weekly == 1:
-        return
-    begin, day = LIFTS + state.shares.shape[0], place // per_day
-    state.season[0] = begin + day
-    if per_day > 1:
-        state.season[1] = begin + DAYS + place % per_day
-        if day >= DAYS - 2:
-            state.season[2] = begin + DAYS + per_day + place % per_day
-
-
-def _sum_weights(state: SwitchbackState, params: SwitchbackParams) -> None:
-    """Sum up over slots the weight of each arm: what its place in the week usually brings."""
-    before = int(state.marks[BEFORE])
-    for slot in range(int(state.marks[SUMMED]), int(state.marks[SLOTS])):
-        for arm in range(state.sums.shape[0]):
-            state.sums[arm, slot + 1] = state.sums[arm, slot]
-        state.sums[int(state.arms[slot]), slot + 1] += state.shape[
-            (params.first + slot - before) % params.week
-        ]
-    state.marks[SUMMED] = state.marks[SLOTS]
-
-
-def _find_shares(state: SwitchbackState, params: SwitchbackParams, row: int, window: int) -> None:
-    """Find which share of a window comes from each arm, if delays have the shape of that row."""
-    for arm in range(state.shares.shape[0]):
-        state.shares[arm] = 0.0
-    whole = 0.0
-    begin = int(state.marks[BEFORE]) + window * params.window
-    for slot in range(begin, begin + params.window):
-        for stretch in range(params.lag_shares.shape[1]):
-            if params.lag_shares[row, stretch] > 0.0:
-                first = slot - int(params.stop_lags[row, stretch]) + 1
-                stop = slot - int(params.first_lags[row, stretch]) + 1
-                share = params.lag_shares[row, stretch] / (stop - first)
-                for arm in range(state.sums.shape[0]):
-                    part = share * (_summed(state, arm, stop) - _summed(state, arm, first))
-                    whole += part
-                    if arm > 0:
-                        state.shares[arm - 1] += part
-    if whole > 0.0:
-        for arm in range(state.shares.shape[0]):
-            state.shares[arm] /= whole
-
-
-def _summed(state: SwitchbackState, arm: int, slot: int) -> float:
-    """The weight of an arm before a slot; before the first slot, the first arm was played."""
-    if slot >= 0:
-        return float(state.sums[arm, slot])
-    return float(slot) if arm == 0 else 0.0
-
-
-def _first_window(state: SwitchbackState, params: SwitchbackParams) -> int:
-    """The first window to fold: those of a history only if it is too short for a season."""
-    return 0 if state.marks[HAS_SEASON] == 1.0 else -(int(state.marks[BEFORE]) // params.window)
-
-
-def _begin(state: SwitchbackState, params: SwitchbackParams) -> None:
-    """Learn season and noise from the history, and set each model to its prior."""
-    marks, before = state.marks, int(state.marks[BEFORE])
-    marks[BEGUN] = 1.0
-    if before >= _SEASON_DAYS * max(params.week // DAYS, 1) and params.week > 1:
-        place = (params.first - before) % params.week
-        if learn_season(state.totals, place, before, params.week, state.shape, state.scratch):
-            marks[HAS_SEASON] = 1.0
-            _learn_noise(state, params, -(before // params.window), 0)
-            state.noise[1] *= _WANDER_FACTOR
-            state.noise[2] *= _NOISE_FACTOR
-            _smooth_season(state, params)
-    rows = params.mean_lags.shape[0]
-    marks[FOLDED] = _first_window(state, params)
-    for row in range(state.evidence.shape[0]):
-        _reset(state, params, row)
-        state.evidence[row] = -_LAG_POWER * math.log(1.0 + params.mean_lags[row % rows])
-        if row >= rows and marks[HAS_SEASON] == 0.0:
-            state.evidence[row] = -1e9
-
-
-def _learn_noise(state: SwitchbackState, params: SwitchbackParams, first: int, stop: int) -> None:
-    """Estimate noise from what the best model so far leaves of these windows."""
-    best = 0
-    for row in range(1, state.evidence.shape[0]):
-        if state.evidence[row] > state.evidence[best]:
-            best = row
-    weekly, mean = state.smoothing.shape[1], state.means[best]
-    for window in range(first, stop):
-        place = (params.first // params.window + window) % weekly
-        residual = _window_value(state, params, window) - mean[MEAN]
-        _find_season(state, place)
-        for part in range(state.season.shape[0]):
-            if state.season[part] >= 0.0:
-                residual -= mean[int(state.season[part])]
-        if stop > 0:
-            _find_shares(state, params, best % params.mean_lags.shape[0], window)
-            for arm in range(state.shares.shape[0]):
-                residual -= state.shares[arm] * mean[LIFTS + arm]
-        state.residuals[window - first] = residual
-    fit_noise(
-        state.residuals,
-        stop - first,
-        state.factors.shape[0],
-        (params.first // params.window + first) % state.factors.shape[0],
-        state.noise,
-        state.factors,
-        state.scratch,
-    )
-
-
-def _smooth_season(state: SwitchbackState, params: SwitchbackParams) -> None:
-    """Find how each shape of delay changes the season of a week, in logarithms by window."""
-    for row in range(params.mean_lags.shape[0]):
-        for place in range(state.smoothing.shape[1]):
-            smoothed, usual = 0.0, 0.0
-            for slot in range(place * params.window, (place + 1) * params.window):
-                usual += state.shape[slot]
-                for stretch in range(params.lag_shares.shape[1]):
-                    first = int(params.first_lags[row, stretch])
-                    stop = int(params.stop_lags[row, stretch])
-                    share = params.lag_shares[row, stretch] / (stop - first)
-                    if share > 0.0:
-                        for lag in range(first, stop):
-                            smoothed += share * state.shape[(slot - lag) % params.week]
-            state.smoothing[row, place] = math.log(smoothed / usual)
-
-
-def _reset(state: SwitchbackState, params: SwitchbackParams, row: int) -> None:
-    """Set a model to its prior."""
-    mean, covariance = state.means[row], state.covariances[row]
-    for entry in range(mean.shape[0]):
-        mean[entry] = 0.0
-        for other in range(mean.shape[0]):
-            covariance[entry, other] = 0.0
-    persistence = state.noise[0]
-    covariance[LEVEL, LEVEL] = state.noise[1] / (1.0 - persistence * persistence)
-    lifts = state.shares.shape[0]
-    for arm in range(lifts):
-        for other in range(lifts):
-            covariance[LIFTS + arm, LIFTS + other] = _PRIOR_LIFT * _PRIOR_LIFT
-        covariance[LIFTS + arm, LIFTS + arm] *= 2.0
-    covariance[MEAN, MEAN] = _PRIOR_MEAN * _PRIOR_MEAN
-    if state.marks[HAS_SEASON] == 1.0:
-        return
-    mean[MEAN] = math.log(max(state.marks[SCALE], 1e-300))
-    covariance[MEAN, MEAN] = _PRIOR_MEAN_ALONE * _PRIOR_MEAN_ALONE
-    begin, per_day = LIFTS + lifts, state.factors.shape[0]
-    for day in range(begin, min(begin + DAYS, mean.shape[0])):
-        covariance[day, day] = _PRIOR_WEEKDAY * _PRIOR_WEEKDAY
-    if per_day > 1:
-        for hour in range(per_day):
-            for other in range(per_day):
-                apart = min(abs(hour - other), per_day - abs(hour - other)) * 24.0 / per_day
-                alike = math.exp(-apart / _ALIKE_HOURS)
-                at, to = begin + DAYS + hour, begin + DAYS + other
-                covariance[at, to] = _PRIOR_HOUR * _PRIOR_HOUR * alike
-                covariance[at + per_day, to + per_day] = _PRIOR_WEEKEND * _PRIOR_WEEKEND * alike
+def draw_arm(state: SwitchbackState, rng: np.random.Generator) -> int:
+    """Draw one of the arms that are not used, all with the same probability."""
+    arms, left = state.used.shape[0], 0
+    for arm in range(arms):
+        left += 1 if state.used[arm] == 0.0 else 0
+    skip, chosen = int(rng.random() * left), 0
+    for arm in range(arms):
+        state.probabilities[arm] = 0.0
+        if state.used[arm] == 0.0:
+            state.probabilities[arm] = 1.0 / left
+            if skip == 0:
+                chosen = arm
+            skip -= 1
+    return chosen

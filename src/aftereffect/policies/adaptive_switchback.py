@@ -2,7 +2,7 @@
 
 It plays blocks, as a switchback experiment does, but draws the arm of each block from what it has
 learned so far (Thompson sampling), and lets blocks be as long as effects seem to take. What it
-learns is in `_switchback`.
+learns is in `_switchback_models`.
 """
 
 import math
@@ -13,15 +13,15 @@ import numpy as np
 from aftereffect._core import Calendar, SlotKernels, check_int, register
 from aftereffect.policies._delay_shapes import list_shapes
 from aftereffect.policies._demand_model import LIFTS
-from aftereffect.policies._switchback import (
+from aftereffect.policies._switchback_models import (
     DAYS,
     DECISIONS,
     HAS_SEASON,
     LENGTH,
     MARKS,
     NOISE,
-    SwitchbackParams,
-    SwitchbackState,
+    AdaptiveParams,
+    AdaptiveState,
     advance,
     observe,
 )
@@ -43,7 +43,7 @@ _FLOOR = 0.3
 
 
 def decide(
-    state: SwitchbackState, params: SwitchbackParams, t: int, rng: np.random.Generator
+    state: AdaptiveState, params: AdaptiveParams, t: int, rng: np.random.Generator
 ) -> tuple[int, int]:
     """Draw the arm of the next block by how likely it is the best, and the length of the block."""
     advance(state, params)
@@ -62,7 +62,7 @@ def decide(
     return arm, length
 
 
-def _weigh_models(state: SwitchbackState, params: SwitchbackParams) -> float:
+def _weigh_models(state: AdaptiveState, params: AdaptiveParams) -> float:
     """Put the posterior probability of each model into scratch; return the mean lag."""
     best, total, lag = -math.inf, 0.0, 0.0
     models, rows = state.evidence.shape[0], params.mean_lags.shape[0]
@@ -77,7 +77,7 @@ def _weigh_models(state: SwitchbackState, params: SwitchbackParams) -> float:
     return lag
 
 
-def _find_probabilities(state: SwitchbackState, rng: np.random.Generator) -> None:
+def _find_probabilities(state: AdaptiveState, rng: np.random.Generator) -> None:
     """Find how often each arm is the best in draws from the posteriors of all models."""
     chances, arms = state.probabilities, state.probabilities.shape[0]
     for arm in range(arms):
@@ -100,7 +100,7 @@ def _find_probabilities(state: SwitchbackState, rng: np.random.Generator) -> Non
         chances[arm] = chances[arm] / total * (1.0 - arms * floor) + floor
 
 
-def _factorise(state: SwitchbackState, row: int) -> None:
+def _factorise(state: AdaptiveState, row: int) -> None:
     """Put the Cholesky factor of the lifts' covariance, widened, into `state.factor`."""
     lifts = state.shares.shape[0]
     for arm in range(lifts):
@@ -117,7 +117,7 @@ def _factorise(state: SwitchbackState, row: int) -> None:
                 state.factor[arm, other] = number / state.factor[other, other]
 
 
-def _draw_best(state: SwitchbackState, row: int, rng: np.random.Generator) -> int:
+def _draw_best(state: AdaptiveState, row: int, rng: np.random.Generator) -> int:
     """Draw lifts from one model; return the best arm."""
     lifts, best, highest = state.shares.shape[0], 0, 0.0
     for arm in range(lifts):
@@ -177,9 +177,9 @@ class AdaptiveSwitchback(Policy):
     def kernels(self) -> SlotKernels:
         return _KERNELS
 
-    def params(self, arms: int, horizon: int) -> SwitchbackParams:
+    def params(self, arms: int, horizon: int) -> AdaptiveParams:
         week = Calendar(self.slots_per_day or 0, self.first).slots_per_week
-        return SwitchbackParams(week, self.first, self._window, *list_shapes())
+        return AdaptiveParams(week, self.first, self._window, *list_shapes())
 
     @property
     def _window(self) -> int:
@@ -190,16 +190,16 @@ class AdaptiveSwitchback(Policy):
             wanted -= 1
         return wanted
 
-    def initial(self, arms: int) -> SwitchbackState:
+    def initial(self, arms: int) -> AdaptiveState:
         return self.initial_for(arms, _CAPACITY)
 
-    def initial_for(self, arms: int, slots: int) -> SwitchbackState:
+    def initial_for(self, arms: int, slots: int) -> AdaptiveState:
         per_day, lifts = self.slots_per_day or 0, arms - 1
         windows_per_day = max(per_day // self._window, 1)
         season = 0 if per_day == 0 else DAYS + (2 * windows_per_day if windows_per_day > 1 else 0)
         entries, week = LIFTS + lifts + season, max(DAYS * per_day, 1)
         rows = len(list_shapes().mean_lags)
-        return SwitchbackState(
+        return AdaptiveState(
             totals=np.full(slots, np.nan),
             arms=np.zeros(slots),
             sums=np.zeros((arms, slots + 1)),

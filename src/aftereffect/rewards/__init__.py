@@ -1,6 +1,15 @@
 """Rewards: laws that draw them, schedules that fix them beforehand, and files that hold them."""
 
 from aftereffect.rewards.files import READERS, SEPARATORS, find_other_separator, read_rewards
+from aftereffect.rewards.histories import (
+    MAX_HISTORY,
+    SLOT_LENGTHS,
+    History,
+    RecordedTotals,
+    SlotName,
+    as_history,
+    read_history,
+)
 from aftereffect.rewards.laws import (
     Bernoulli,
     Beta,
@@ -26,23 +35,30 @@ from aftereffect.rewards.tables import (
 )
 
 __all__ = [
+    "MAX_HISTORY",
     "READERS",
     "SEPARATORS",
+    "SLOT_LENGTHS",
     "Bernoulli",
     "Beta",
     "Constant",
     "DrawnArm",
     "DrawnRewards",
+    "History",
     "Recorded",
+    "RecordedTotals",
     "RewardKernels",
     "RewardLaw",
     "RewardTable",
     "Rows",
     "Schedule",
+    "SlotName",
     "Uniform",
+    "as_history",
     "as_schedule",
     "find_other_separator",
     "prepare_rewards",
+    "read_history",
     "read_rewards",
     "reward_source",
     "sum_by_arm",

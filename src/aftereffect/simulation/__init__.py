@@ -17,6 +17,8 @@ from aftereffect.simulation._plot import (
 from aftereffect.simulation._rehearsal import (
     call_absorb,
     call_decide,
+    call_decide_slots,
+    call_observe,
     check_indices,
     check_state,
     copy_checked,
@@ -59,6 +61,8 @@ __all__ = [
     "Workers",
     "call_absorb",
     "call_decide",
+    "call_decide_slots",
+    "call_observe",
     "check_indices",
     "check_jobs",
     "check_state",

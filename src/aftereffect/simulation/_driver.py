@@ -125,6 +125,7 @@ def _make_slot_driver(policy: SlotKernels, bandit: WorldKernels) -> Play:
     decide, observe = policy
     collect, count_regret, feed = bandit
     count_history, count_late, look_up = feed or _AT_ONCE
+    has_feed = feed is not None
 
     def play(
         state: State,
@@ -161,6 +162,8 @@ def _make_slot_driver(policy: SlotKernels, bandit: WorldKernels) -> Play:
                             look_up(memory, world, t - late, world_rng),
                         )
                 else:
+                    if has_feed:  # which knows whether it is missing
+                        total = look_up(memory, world, t, world_rng)
                     observe(state, params, t, arm, total)
                 lost += count_regret(memory, world, t, arm, 1)
                 pulls[arm] += 1

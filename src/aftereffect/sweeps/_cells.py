@@ -22,9 +22,14 @@ from aftereffect.sweeps._grid import DEFAULT, GRID, NAMED, Entry, Grid, Problems
 
 MAX_CELLS = 1_000_000
 #: Keys that describe a bandit; messages about the bandit name the first of them that is given.
-_BANDIT_KEYS = ("rewards", "delay", "means", "arms")
+_BANDIT_KEYS = ("bandit", "rewards", "delay", "means", "arms")
 #: Keys whose texts are spec strings, and of which kind.
-_SPECS: dict[str, type[Spec]] = {"policy": Policy, "delay": Delay, "reward_law": RewardLaw}
+_SPECS: dict[str, type[Spec]] = {
+    "policy": Policy,
+    "delay": Delay,
+    "reward_law": RewardLaw,
+    "bandit": Bandit,
+}
 
 
 @dataclass(frozen=True)
@@ -140,7 +145,8 @@ def _fill(value: Any, parameters: Mapping[str, object]) -> Any:
 
 def _bandit_options(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values that describe the bandit; a number of arms becomes their means."""
-    options = {name: values.get(name) for name in ("means", "reward_law", "rewards", "delay")}
+    names = ("bandit", "means", "reward_law", "rewards", "delay")
+    options = {name: values.get(name) for name in names}
     if "arms" in values:
         means = np.linspace(values["best"], values["worst"], values["arms"])
         options["means"] = tuple(means.tolist())

@@ -126,17 +126,19 @@ KEYS = {
     "seed": Key(_int_from("seed", 0, MAX_SEED), 0),
     "engine": Key(_check_engine, "roundwise"),
     "checkpoints": Key(_int_from("checkpoints", 1, MAX_CHECKPOINTS), DEFAULT_CHECKPOINTS),
+    "bandit": Key(_check_text),
 }
 #: At least one of each must be given, and at most one of each pair.
-REQUIRED = (("policy",), ("horizon",), ("means", "arms", "rewards"))
+REQUIRED = (("policy",), ("horizon",), ("means", "arms", "rewards", "bandit"))
 EXCLUSIVE = (
     ("means", "arms"),
     *((drawn, "rewards") for drawn in ("means", "arms", "reward_law")),
+    *((part, "bandit") for part in ("means", "arms", "reward_law", "rewards", "delay")),
 )
 #: Keys that make sense only with another.
 NEEDS = {"best": "arms", "worst": "arms"}
-#: The columns of the table of results besides the parameters.
-RESULTS = ("bandit", "regret_mean", "regret_sem", "regret_p95", "rounds_mean", "seconds", "part")
+#: The columns of the table of results besides the parameters and the keys.
+RESULTS = ("regret_mean", "regret_sem", "regret_p95", "rounds_mean", "seconds", "part")
 COLUMNS = (*KEYS, *RESULTS)
 
 

@@ -1,11 +1,12 @@
 """The contract of every policy."""
 
+import math
 from typing import Any
 
 import numpy as np
 
-from aftereffect._core import Params, State
-from aftereffect.bandits import StochasticBandit
+from aftereffect._core import Params, SlotKernels, State
+from aftereffect.bandits import Bandit, Defects, SeasonalBandit, StochasticBandit
 from aftereffect.delays import Interval
 from aftereffect.errors import ParameterError
 from aftereffect.policies import Policy, map_arrays, named_arrays
@@ -13,6 +14,8 @@ from aftereffect.simulation import (
     Task,
     call_absorb,
     call_decide,
+    call_decide_slots,
+    call_observe,
     check_indices,
     check_state,
     copy_checked,
@@ -21,11 +24,18 @@ from aftereffect.simulation import (
 )
 from aftereffect.testing._common import check_compiled, check_spec, require
 
-#: By round: arm, slots, window and the total of the window.
-Rounds = list[tuple[int, int, int, float]]
+#: By round: arm and slots; then window and its total, or the probability of each arm.
+Rounds = list[tuple[float, ...]]
 
 _BANDIT = StochasticBandit((0.8, 0.5, 0.2), Interval(2, 5))
+#: What policies play that look at every slot: a history, missing totals, and late ones.
+_SLOT_BANDIT = SeasonalBandit(
+    (0, 0.1, 0.2), Interval(0, 3), "1d", weeks_before=4, feed=Defects(missing=0.05, late=3)
+)
 _ARMS, _HORIZON = 3, 600
+_HISTORY = _SLOT_BANDIT.history_slots
+#: The share of totals that are missing.
+_MISSING = 0.05
 
 
 def check_policy(policy: Policy) -> None:
@@ -37,6 +47,9 @@ def check_policy(policy: Policy) -> None:
     change. A policy whose parameters depend on the horizon says so. Kernels use indices from 0 on
     within their arrays and draw with ``rng.random()`` only. Compiled and plain runs are equal to
     the last bit.
+
+    A policy that looks at every slot also writes the probability of each arm, takes totals that are
+    missing or come late, and a total that comes late counts like one that came at once.
 
     A policy that is not registered is checked as well; a printed line says why to register it.
 
@@ -54,18 +67,29 @@ def check_policy(policy: Policy) -> None:
         isinstance(policy, Policy), f"check_policy needs a policy, such as Ucb1(), got {policy!r}"
     )
     check_spec(policy)
-    policy = policy.with_delay_facts(_BANDIT.delay_facts)
+    bandit = _bandit_for(policy)
+    policy = policy.with_delay_facts(bandit.delay_facts).with_calendar(bandit.calendar)
     try:
         check_state(policy, policy.initial(_ARMS))
+        check_state(policy, policy.initial_for(_ARMS, _HORIZON))
         _check_arrays(policy)
         _check_decisions(policy)
         _check_continues(policy)
         _check_horizon(policy)
         _check_need_of_horizon(policy)
+        _check_late(policy)
     except ParameterError as error:
         raise AssertionError(str(error)) from error
     # Kernels are the same on the other engine.
-    check_compiled(policy, _BANDIT, _HORIZON, engines=["roundwise"])
+    check_compiled(policy, bandit, _HORIZON, engines=["roundwise"])
+
+
+def _looks_at_slots(policy: Policy) -> bool:
+    return isinstance(policy.kernels(), SlotKernels)
+
+
+def _bandit_for(policy: Policy) -> Bandit:
+    return _SLOT_BANDIT if _looks_at_slots(policy) else _BANDIT
 
 
 def _check_arrays(policy: Policy) -> None:
@@ -76,7 +100,8 @@ def _check_arrays(policy: Policy) -> None:
     first, second = ([*named_arrays(policy.initial(_ARMS))] for _ in range(2))
     for (name, array), (_, again) in zip(first, second, strict=True):
         require(array.size > 0, f"{name} in the state must not be empty")
-        require(np.array_equal(array, again), f"initial must give the same {name} every time")
+        is_equal = np.array_equal(array, again, equal_nan=True)
+        require(is_equal, f"initial must give the same {name} every time")
         require(not np.shares_memory(array, again), f"initial must make a new {name} every time")
     params, params_again = (policy.params(_ARMS, _HORIZON) for _ in range(2))
     require(_is_equal(params, params_again), "params must give the same values every time")
@@ -98,7 +123,7 @@ def _check_continues(policy: Policy) -> None:
     params = _params(policy)
     state, rng = _initial(policy), _OnlyRandom(6)
     first = _play(policy, state, params, 0, _HORIZON // 3, rng)
-    reached = sum(slots for _, slots, _, _ in first)
+    reached = sum(int(slots) for _, slots, *_ in first)
     copy, copied_rng = map_arrays(np.copy, state), rng.copy()
     rest = _play(policy, state, params, reached, _HORIZON, rng)
     continued = _play(policy, copy, params, reached, _HORIZON, copied_rng)
@@ -110,7 +135,7 @@ def _check_continues(policy: Policy) -> None:
 
 def _check_horizon(policy: Policy) -> None:
     for horizon in (_ARMS, 10, 57):
-        task = Task(policy, _BANDIT, "roundwise", horizon, (horizon,), 3, range(2))
+        task = Task(policy, _bandit_for(policy), "roundwise", horizon, (horizon,), 3, range(2))
         pulls = run_batch(task, prepare(task)).runs.pulls.sum(axis=1)
         require(
             (pulls == horizon).all(),
@@ -128,8 +153,26 @@ def _check_need_of_horizon(policy: Policy) -> None:
         require(near == far, "decisions depend on the horizon in params: set needs_horizon = True")
 
 
+def _check_late(policy: Policy) -> None:
+    """A total may be missing at first."""
+    if _looks_at_slots(policy):
+        at_once, late = (
+            _play_slots(
+                policy, _initial(policy), _params(policy), 0, _HORIZON, _OnlyRandom(8), twice
+            )
+            for twice in (False, True)
+        )
+        require(
+            at_once == late,
+            "a total that comes after NaN must count as if it had come at once: "
+            "observe may be called again for the same slot",
+        )
+
+
 def _initial(policy: Policy) -> State:
     """A fresh state whose arrays check indices."""
+    if _looks_at_slots(policy):
+        return map_arrays(copy_checked, policy.initial_for(_ARMS, _HISTORY + _HORIZON))
     return map_arrays(copy_checked, policy.initial(_ARMS))
 
 
@@ -140,6 +183,8 @@ def _params(policy: Policy, horizon: int = _HORIZON) -> Params:
 
 def _play(policy: Policy, state: State, params: Params, t: int, until: int, rng: Any) -> Rounds:
     """Play whole rounds from slot t until at least `until`, with totals drawn at random."""
+    if _looks_at_slots(policy):
+        return _play_slots(policy, state, params, t, until, rng)
     world = np.random.default_rng(t)
     rounds: Rounds = []
     while t < until:
@@ -150,6 +195,33 @@ def _play(policy: Policy, state: State, params: Params, t: int, until: int, rng:
         t += slots
     for name, array in named_arrays(state):
         require(np.isfinite(array).all(), f"{name} in the state must stay finite")
+    return rounds
+
+
+def _play_slots(
+    policy: Policy,
+    state: State,
+    params: Params,
+    t: int,
+    until: int,
+    rng: Any,
+    twice: bool = False,
+) -> Rounds:
+    """Play rounds slot by slot, from slot 0 on after a history; with `twice`, totals come late."""
+    world = np.random.default_rng(t)
+    for slot in range(-_HISTORY if t == 0 else 0, 0):
+        call_observe(policy, state, params, slot, 0, world.random())
+    rounds: Rounds = []
+    while t < until:
+        arm, wanted = call_decide_slots(policy, state, params, _ARMS, t, rng)
+        slots = min(wanted, _HORIZON - t)
+        rounds.append((arm, slots, *state.probabilities.tolist()))
+        for slot in range(t, t + slots):
+            total = math.nan if world.random() < _MISSING else world.random()
+            if twice:
+                call_observe(policy, state, params, slot, arm, math.nan)
+            call_observe(policy, state, params, slot, arm, total)
+        t += slots
     return rounds
 
 

@@ -1,0 +1,374 @@
+"""What AdaptiveSwitchback learns: slots become windows, and models of delay fold the windows.
+
+There are two models for each shape of delay. They differ in what the season of the history is: that
+of totals, as they go on to be; or that of demand, before any delay.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aftereffect._core import Matrix, Vector
+from aftereffect.policies._demand_model import (
+    AS_THEY_COME,
+    BY_LIFTS,
+    LEVEL,
+    LIFTS,
+    MEAN,
+    SLOWLY,
+    Filter,
+    fit_noise,
+    fold_window,
+)
+from aftereffect.policies._season import learn_season
+
+#: Entries of ``state.marks``: slots before slot 0; slots so far, and those whose weights are summed
+#: up; windows that are folded, and when to fit them again; whether it has begun, and has a season;
+#: the length of the last block, and the number of decisions; number and mean of the totals.
+(BEFORE, SLOTS, SUMMED, FOLDED, REFIT, BEGUN, HAS_SEASON, LENGTH, DECISIONS, COUNT, SCALE) = range(
+    11
+)
+MARKS = 11
+DAYS = 7
+#: The days of history from which on its season is used.
+_SEASON_DAYS = 14
+#: The prior standard deviation of the logarithm of a lift; lifts are relative to the first arm.
+_PRIOR_LIFT = 0.08
+#: Prior standard deviations: of the mean with and without a history, and of what makes a season.
+_PRIOR_MEAN, _PRIOR_MEAN_ALONE = 0.03, 2.0
+_PRIOR_WEEKDAY, _PRIOR_HOUR, _PRIOR_WEEKEND = 0.2, 0.8, 0.4
+#: Hours over which the seasons of hours are alike.
+_ALIKE_HOURS = 6.0
+#: Noise that is estimated from a whole history has all its bursts. Surprises are cut, so that what
+#: is left is smaller by these factors.
+_WANDER_FACTOR, _NOISE_FACTOR = 0.1, 0.3
+#: The prior of a shape of delay falls with this power of its mean lag.
+_LAG_POWER = 0.7
+#: How much the likelihood of a window counts: windows are not independent.
+_EVIDENCE = 0.5
+#: A model whose evidence is so far below the best is not followed any more.
+_HOPELESS = 14.0
+#: All windows are fitted again when there are so many times as many.
+_REFIT = 1.15
+#: What stands for a total of 0 in logarithms, as a part of what is usual.
+_FLOOR = 0.02
+#: What is assumed of noise before there are totals: persistence, wander and variance.
+NOISE = (0.9, 0.0005, 0.001)
+
+
+class AdaptiveParams(NamedTuple):
+    """The calendar in slots, the slots of a window, and shapes of delay by row."""
+
+    week: int
+    first: int
+    window: int
+    first_lags: Matrix
+    stop_lags: Matrix
+    lag_shares: Matrix
+    mean_lags: Vector
+
+
+class AdaptiveState(NamedTuple):
+    """What was played and observed by slot, and the posterior of each model by row.
+
+    The fields from `shares` on are scratch space: kernels make no arrays.
+    """
+
+    totals: Vector
+    arms: Vector
+    sums: Matrix
+    marks: Vector
+    shape: Vector
+    noise: Vector
+    factors: Vector
+    smoothing: Matrix
+    means: Matrix
+    covariances: NDArray[np.float64]
+    evidence: Vector
+    visits: Vector
+    probabilities: Vector
+    shares: Vector
+    season: Vector
+    reference: Vector
+    products: Vector
+    gains: Vector
+    residuals: Vector
+    scratch: Vector
+    factor: Matrix
+    normals: Vector
+
+
+def observe(state: AdaptiveState, params: AdaptiveParams, t: int, arm: int, total: float) -> None:
+    """Record a slot; what follows from it is learned with the next decision."""
+    marks = state.marks
+    if t < 0 and marks[SLOTS] == 0.0:
+        marks[BEFORE] = -t
+    slot = t + int(marks[BEFORE])
+    if slot >= state.totals.shape[0]:
+        return  # a state holds only so many slots
+    if slot >= marks[SLOTS]:
+        marks[SLOTS] = slot + 1
+        length = max(marks[LENGTH], params.window) if t >= 0 else max(params.week // DAYS, 1)
+        state.visits[arm] += 1.0 / length
+    state.totals[slot], state.arms[slot] = total, arm
+    if not math.isnan(total):
+        marks[COUNT] += 1.0
+        marks[SCALE] += (max(total, 0.0) - marks[SCALE]) / marks[COUNT]
+
+
+def advance(state: AdaptiveState, params: AdaptiveParams) -> None:
+    """Learn from all windows whose totals are known."""
+    marks = state.marks
+    if marks[BEGUN] == 0.0:
+        _begin(state, params)
+    _sum_weights(state, params)
+    known = int(marks[SLOTS])
+    while known > 0 and math.isnan(state.totals[known - 1]):
+        known -= 1
+    stop = (known - int(marks[BEFORE])) // params.window
+    folded = int(marks[FOLDED])
+    if stop <= folded:
+        return
+    marks[FOLDED] = stop
+    if stop >= marks[REFIT]:
+        _fit_again(state, params)
+        marks[REFIT] = stop * _REFIT + 1.0
+        return
+    best = _best_evidence(state)
+    for row in range(state.evidence.shape[0]):
+        if state.evidence[row] >= best - _HOPELESS:
+            state.evidence[row] += _EVIDENCE * _fold(state, params, row, folded, stop, AS_THEY_COME)
+
+
+def _best_evidence(state: AdaptiveState) -> float:
+    best = state.evidence[0]
+    for row in range(1, state.evidence.shape[0]):
+        best = max(best, state.evidence[row])
+    return float(best)
+
+
+def _fit_again(state: AdaptiveState, params: AdaptiveParams) -> None:
+    """Fit all windows, first with weights that fall slowly, then with the lifts that these give."""
+    marks = state.marks
+    start, stop = _first_window(state, params), int(marks[FOLDED])
+    if marks[HAS_SEASON] == 0.0:
+        _learn_noise(state, params, start, stop)
+    best, rows = _best_evidence(state), params.mean_lags.shape[0]
+    for row in range(state.evidence.shape[0]):
+        if state.evidence[row] < best - _HOPELESS:
+            continue
+        _reset(state, params, row)
+        _fold(state, params, row, start, stop, SLOWLY)
+        for arm in range(state.shares.shape[0]):
+            state.reference[arm] = state.means[row, LIFTS + arm]
+        _reset(state, params, row)
+        prior = -_LAG_POWER * math.log(1.0 + params.mean_lags[row % rows])
+        state.evidence[row] = prior + _EVIDENCE * _fold(state, params, row, start, stop, BY_LIFTS)
+
+
+def _fold(
+    state: AdaptiveState, params: AdaptiveParams, row: int, first: int, stop: int, mode: int
+) -> float:
+    """Fold windows into one model; return their log likelihood."""
+    model = Filter(state.means[row], state.covariances[row], state.products, state.gains)
+    rows, weekly = params.mean_lags.shape[0], state.smoothing.shape[1]
+    per_day = state.factors.shape[0]
+    used = LIFTS + state.shares.shape[0] if state.marks[HAS_SEASON] == 1.0 else model.mean.shape[0]
+    likelihood = 0.0
+    for window in range(first, stop):
+        value = _window_value(state, params, window)
+        place = (params.first // params.window + window) % weekly
+        if row >= rows:
+            value -= state.smoothing[row - rows, place]
+        _find_shares(state, params, row % rows, window)
+        _find_season(state, place)
+        likelihood += fold_window(
+            model,
+            used,
+            state.noise,
+            state.factors[place % per_day],
+            value,
+            state.shares,
+            state.season,
+            mode,
+            state.reference,
+        )
+    return likelihood
+
+
+def _window_value(state: AdaptiveState, params: AdaptiveParams, window: int) -> float:
+    """The logarithm of a window's totals over its season; NaN where most of them are missing."""
+    begin = int(state.marks[BEFORE]) + window * params.window
+    total, usual, known = 0.0, 0.0, 0
+    for slot in range(begin, begin + params.window):
+        if not math.isnan(state.totals[slot]):
+            place = (params.first + slot - int(state.marks[BEFORE])) % params.week
+            total += state.totals[slot]
+            usual += state.shape[place]
+            known += 1
+    if 2 * known < params.window or usual <= 0.0:
+        return math.nan
+    floor = _FLOOR * (1.0 if state.marks[HAS_SEASON] == 1.0 else state.marks[SCALE])
+    return math.log(max(total / usual, floor, 1e-300))
+
+
+def _find_season(state: AdaptiveState, place: int) -> None:
+    """Find the entries of a filter that belong to a place in the week; none if it is known."""
+    state.season[0] = state.season[1] = state.season[2] = -1.0
+    weekly, per_day = state.smoothing.shape[1], state.factors.shape[0]
+    if state.marks[HAS_SEASON] == 1.0 or weekly == 1:
+        return
+    begin, day = LIFTS + state.shares.shape[0], place // per_day
+    state.season[0] = begin + day
+    if per_day > 1:
+        state.season[1] = begin + DAYS + place % per_day
+        if day >= DAYS - 2:
+            state.season[2] = begin + DAYS + per_day + place % per_day
+
+
+def _sum_weights(state: AdaptiveState, params: AdaptiveParams) -> None:
+    """Sum up over slots the weight of each arm: what its place in the week usually brings."""
+    before = int(state.marks[BEFORE])
+    for slot in range(int(state.marks[SUMMED]), int(state.marks[SLOTS])):
+        for arm in range(state.sums.shape[0]):
+            state.sums[arm, slot + 1] = state.sums[arm, slot]
+        state.sums[int(state.arms[slot]), slot + 1] += state.shape[
+            (params.first + slot - before) % params.week
+        ]
+    state.marks[SUMMED] = state.marks[SLOTS]
+
+
+def _find_shares(state: AdaptiveState, params: AdaptiveParams, row: int, window: int) -> None:
+    """Find which share of a window comes from each arm, if delays have the shape of that row."""
+    for arm in range(state.shares.shape[0]):
+        state.shares[arm] = 0.0
+    whole = 0.0
+    begin = int(state.marks[BEFORE]) + window * params.window
+    for slot in range(begin, begin + params.window):
+        for stretch in range(params.lag_shares.shape[1]):
+            if params.lag_shares[row, stretch] > 0.0:
+                first = slot - int(params.stop_lags[row, stretch]) + 1
+                stop = slot - int(params.first_lags[row, stretch]) + 1
+                share = params.lag_shares[row, stretch] / (stop - first)
+                for arm in range(state.sums.shape[0]):
+                    part = share * (_summed(state, arm, stop) - _summed(state, arm, first))
+                    whole += part
+                    if arm > 0:
+                        state.shares[arm - 1] += part
+    if whole > 0.0:
+        for arm in range(state.shares.shape[0]):
+            state.shares[arm] /= whole
+
+
+def _summed(state: AdaptiveState, arm: int, slot: int) -> float:
+    """The weight of an arm before a slot; before the first slot, the first arm was played."""
+    if slot >= 0:
+        return float(state.sums[arm, slot])
+    return float(slot) if arm == 0 else 0.0
+
+
+def _first_window(state: AdaptiveState, params: AdaptiveParams) -> int:
+    """The first window to fold: those of a history only if it is too short for a season."""
+    return 0 if state.marks[HAS_SEASON] == 1.0 else -(int(state.marks[BEFORE]) // params.window)
+
+
+def _begin(state: AdaptiveState, params: AdaptiveParams) -> None:
+    """Learn season and noise from the history, and set each model to its prior."""
+    marks, before = state.marks, int(state.marks[BEFORE])
+    marks[BEGUN] = 1.0
+    if before >= _SEASON_DAYS * max(params.week // DAYS, 1) and params.week > 1:
+        place = (params.first - before) % params.week
+        if learn_season(state.totals, place, before, params.week, state.shape, state.scratch):
+            marks[HAS_SEASON] = 1.0
+            _learn_noise(state, params, -(before // params.window), 0)
+            state.noise[1] *= _WANDER_FACTOR
+            state.noise[2] *= _NOISE_FACTOR
+            _smooth_season(state, params)
+    rows = params.mean_lags.shape[0]
+    marks[FOLDED] = _first_window(state, params)
+    for row in range(state.evidence.shape[0]):
+        _reset(state, params, row)
+        state.evidence[row] = -_LAG_POWER * math.log(1.0 + params.mean_lags[row % rows])
+        if row >= rows and marks[HAS_SEASON] == 0.0:
+            state.evidence[row] = -1e9
+
+
+def _learn_noise(state: AdaptiveState, params: AdaptiveParams, first: int, stop: int) -> None:
+    """Estimate noise from what the best model so far leaves of these windows."""
+    best = 0
+    for row in range(1, state.evidence.shape[0]):
+        if state.evidence[row] > state.evidence[best]:
+            best = row
+    weekly, mean = state.smoothing.shape[1], state.means[best]
+    for window in range(first, stop):
+        place = (params.first // params.window + window) % weekly
+        residual = _window_value(state, params, window) - mean[MEAN]
+        _find_season(state, place)
+        for part in range(state.season.shape[0]):
+            if state.season[part] >= 0.0:
+                residual -= mean[int(state.season[part])]
+        if stop > 0:
+            _find_shares(state, params, best % params.mean_lags.shape[0], window)
+            for arm in range(state.shares.shape[0]):
+                residual -= state.shares[arm] * mean[LIFTS + arm]
+        state.residuals[window - first] = residual
+    fit_noise(
+        state.residuals,
+        stop - first,
+        state.factors.shape[0],
+        (params.first // params.window + first) % state.factors.shape[0],
+        state.noise,
+        state.factors,
+        state.scratch,
+    )
+
+
+def _smooth_season(state: AdaptiveState, params: AdaptiveParams) -> None:
+    """Find how each shape of delay changes the season of a week, in logarithms by window."""
+    for row in range(params.mean_lags.shape[0]):
+        for place in range(state.smoothing.shape[1]):
+            smoothed, usual = 0.0, 0.0
+            for slot in range(place * params.window, (place + 1) * params.window):
+                usual += state.shape[slot]
+                for stretch in range(params.lag_shares.shape[1]):
+                    first = int(params.first_lags[row, stretch])
+                    stop = int(params.stop_lags[row, stretch])
+                    share = params.lag_shares[row, stretch] / (stop - first)
+                    if share > 0.0:
+                        for lag in range(first, stop):
+                            smoothed += share * state.shape[(slot - lag) % params.week]
+            state.smoothing[row, place] = math.log(max(smoothed, 1e-300) / max(usual, 1e-300))
+
+
+def _reset(state: AdaptiveState, params: AdaptiveParams, row: int) -> None:
+    """Set a model to its prior."""
+    mean, covariance = state.means[row], state.covariances[row]
+    for entry in range(mean.shape[0]):
+        mean[entry] = 0.0
+        for other in range(mean.shape[0]):
+            covariance[entry, other] = 0.0
+    persistence = state.noise[0]
+    covariance[LEVEL, LEVEL] = state.noise[1] / (1.0 - persistence * persistence)
+    lifts = state.shares.shape[0]
+    for arm in range(lifts):
+        for other in range(lifts):
+            covariance[LIFTS + arm, LIFTS + other] = _PRIOR_LIFT * _PRIOR_LIFT
+        covariance[LIFTS + arm, LIFTS + arm] *= 2.0
+    covariance[MEAN, MEAN] = _PRIOR_MEAN * _PRIOR_MEAN
+    if state.marks[HAS_SEASON] == 1.0:
+        return
+    mean[MEAN] = math.log(max(state.marks[SCALE], 1e-300))
+    covariance[MEAN, MEAN] = _PRIOR_MEAN_ALONE * _PRIOR_MEAN_ALONE
+    begin, per_day = LIFTS + lifts, state.factors.shape[0]
+    for day in range(begin, min(begin + DAYS, mean.shape[0])):
+        covariance[day, day] = _PRIOR_WEEKDAY * _PRIOR_WEEKDAY
+    if per_day > 1:
+        for hour in range(per_day):
+            for other in range(per_day):
+                apart = min(abs(hour - other), per_day - abs(hour - other)) * 24.0 / per_day
+                alike = math.exp(-apart / _ALIKE_HOURS)
+                at, to = begin + DAYS + hour, begin + DAYS + other
+                covariance[at, to] = _PRIOR_HOUR * _PRIOR_HOUR * alike
+                covariance[at + per_day, to + per_day] = _PRIOR_WEEKEND * _PRIOR_WEEKEND * alike

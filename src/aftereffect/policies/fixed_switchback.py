@@ -1,0 +1,206 @@
+"""Switchbacks that compare arms in blocks planned beforehand, and then play the best one for good.
+
+Both compare, by arm, the sum of the totals that count with the sum of their forecasts. A forecast
+is the median of the same place in the week over the weeks of a history (see `_season`), or 1 if
+there is no history of at least a week. After the comparison, they play the arm with the best ratio.
+They compute it anew from all that is known whenever they decide, so that totals may come late.
+
+`FixedSwitchback`: every arm has one block in each pass, in random order; the second half of each
+block counts.
+
+`OptimalSwitchback`: the design of Bojinov, Simchi-Levi and Zhao (Management Science, 2023) for
+effects that last at most m slots. Arms are drawn in slot 0 and in the slots 2m, 3m, 4m, ...; the
+last one is played for 2m slots. A slot counts if the m slots before it had the same arm.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from aftereffect._core import Calendar, SlotKernels, check_int, register
+from aftereffect.policies._switchback import (
+    SwitchbackParams,
+    SwitchbackState,
+    add_slot,
+    begin_comparison,
+    blank_switchback,
+    choose_best_ratio,
+    count_week,
+    draw_arm,
+    find_slot,
+    observe,
+)
+from aftereffect.policies.base import Policy
+
+#: Limits of parameters, so that the slots of a comparison can be counted.
+MAX_BLOCK, MAX_BLOCKS, MAX_SLOTS_PER_DAY = 1_000_000, 1_000_000, 1_440
+#: The slots for which there is room if nobody says how many there will be, and the most of them;
+#: those after it do not count.
+_ROOM, MAX_ROOM = 10_000, 300_000
+
+
+class _Switchback(Policy):
+    """What both share: the calendar, and the state."""
+
+    slots_per_day: int | None
+    first: int
+
+    def _check_calendar(self) -> None:
+        if self.slots_per_day is not None:
+            per_day = check_int("slots_per_day", self.slots_per_day, at_most=MAX_SLOTS_PER_DAY)
+            self._set(slots_per_day=per_day)
+        self._set(first=check_int("first", self.first, at_most=7 * MAX_SLOTS_PER_DAY))
+
+    def initial(self, arms: int) -> SwitchbackState:
+        return self.initial_for(arms, _ROOM)
+
+    def initial_for(self, arms: int, slots: int) -> SwitchbackState:
+        return blank_switchback(arms, min(slots, MAX_ROOM), count_week(self.slots_per_day))
+
+    def with_calendar(self, calendar: Calendar) -> Policy:
+        if self.slots_per_day is not None:
+            return self
+        return replace(  # type: ignore[type-var]  # every policy is a dataclass
+            self, slots_per_day=calendar.slots_per_day, first=calendar.first
+        )
+
+
+@register
+@dataclass(frozen=True)
+class FixedSwitchback(_Switchback):
+    """Blocks of fixed length, every arm equally often in random order; then the best arm for good.
+
+    A baseline that looks at every slot. It can be used in simulations only.
+
+    Parameters
+    ----------
+    block
+        The number of slots in a block. Only the second half of each block counts.
+    blocks_per_arm
+        The number of blocks of each arm.
+    slots_per_day, first
+        How slots lie in days, and the place of slot 0 in its week, from Monday on. A simulation
+        fills them in.
+
+    Examples
+    --------
+    >>> import aftereffect as ae
+    >>> bandit = ae.SeasonalBandit([0, .1, .2], ae.Geometric(.8), season="ar+weekday")
+    >>> study = ae.simulate(FixedSwitchback(24), bandit, horizon=1_344, replications=20, seed=1)
+    >>> round(float(study[0].final.mean()), 2)
+    0.0
+    """
+
+    block: int = 24
+    blocks_per_arm: int = 2
+    slots_per_day: int | None = None
+    first: int = 0
+
+    def __post_init__(self) -> None:
+        self._check_calendar()
+        self._set(
+            block=check_int("block", self.block, at_least=1, at_most=MAX_BLOCK),
+            blocks_per_arm=check_int(
+                "blocks_per_arm", self.blocks_per_arm, at_least=1, at_most=MAX_BLOCKS
+            ),
+        )
+
+    def kernels(self) -> SlotKernels:
+        return SlotKernels(decide_fixed, observe)
+
+    def params(self, arms: int, horizon: int) -> SwitchbackParams:
+        return SwitchbackParams(
+            count_week(self.slots_per_day), self.first, self.block, arms * self.blocks_per_arm
+        )
+
+
+@register
+@dataclass(frozen=True)
+class OptimalSwitchback(_Switchback):
+    """The best switchback for a known carryover (Bojinov et al. 2023); then the best arm for good.
+
+    A baseline that looks at every slot. It can be used in simulations only.
+
+    Parameters
+    ----------
+    carryover
+        For how many slots after its own a pull still brings something.
+    blocks
+        How often an arm is drawn before the best one is chosen.
+    slots_per_day, first
+        How slots lie in days, and the place of slot 0 in its week, from Monday on. A simulation
+        fills them in.
+
+    Examples
+    --------
+    >>> import aftereffect as ae
+    >>> bandit = ae.SeasonalBandit([0, .1], ae.Interval(0, 12), season="ar")
+    >>> study = ae.simulate(OptimalSwitchback(12), bandit, horizon=1_344, replications=20, seed=1)
+    >>> round(float(study[0].final.mean()), 2)
+    0.0
+    """
+
+    carryover: int = 12
+    blocks: int = 8
+    slots_per_day: int | None = None
+    first: int = 0
+
+    def __post_init__(self) -> None:
+        self._check_calendar()
+        self._set(
+            carryover=check_int("carryover", self.carryover, at_least=1, at_most=MAX_BLOCK),
+            blocks=check_int("blocks", self.blocks, at_least=1, at_most=MAX_BLOCKS),
+        )
+
+    def kernels(self) -> SlotKernels:
+        return SlotKernels(decide_optimal, observe)
+
+    def params(self, arms: int, horizon: int) -> SwitchbackParams:
+        return SwitchbackParams(
+            count_week(self.slots_per_day), self.first, self.carryover, self.blocks
+        )
+
+
+def decide_fixed(
+    state: SwitchbackState, params: SwitchbackParams, t: int, rng: np.random.Generator
+) -> tuple[int, int]:
+    """The arm of the block that begins, or the best one."""
+    length, number = params.length, t // params.length
+    left = length - t % length
+    if number >= params.blocks:
+        begin_comparison(state, params)
+        for slot in range(length * params.blocks):
+            if slot % length >= length // 2:
+                add_slot(state, params, slot)
+        return choose_best_ratio(state), left
+    if number % state.used.shape[0] == 0:
+        for arm in range(state.used.shape[0]):
+            state.used[arm] = 0.0
+    arm = draw_arm(state, rng)
+    state.used[arm] = 1.0
+    return arm, left
+
+
+def decide_optimal(
+    state: SwitchbackState, params: SwitchbackParams, t: int, rng: np.random.Generator
+) -> tuple[int, int]:
+    """An arm drawn at random, or the best one."""
+    length, last = params.length, params.length * params.blocks
+    end = last + 2 * length
+    if params.blocks == 1:
+        last, end = 0, 2 * length
+    if t < end:
+        arm = draw_arm(state, rng)
+        if t >= last:
+            return arm, end - t
+        return arm, 2 * length - t if t < 2 * length else length - t % length
+    begin_comparison(state, params)
+    same, before = 0, -1
+    for slot in range(end):
+        index = find_slot(state, slot)
+        arm = int(state.arms[index]) if index < state.arms.shape[0] else -1
+        same = same + 1 if arm == before else 0
+        before = arm
+        if arm >= 0 and same >= length:
+            add_slot(state, params, slot)
+    return choose_best_ratio(state), length
