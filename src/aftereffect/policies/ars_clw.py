@@ -19,7 +19,6 @@ import numpy as np
 
 from aftereffect._core import MAX_LAG, PolicyKernels, Vector, check_int, register
 from aftereffect.growth import Growth, Power, as_growth
-from aftereffect.policies._blocks import draw_seed_length
 from aftereffect.policies._learners import (
     LearnerState,
     blank_learner,
@@ -29,7 +28,7 @@ from aftereffect.policies._learners import (
     gain_of,
 )
 from aftereffect.policies.base import Policy
-from aftereffect.policies.clw import gain_gamma
+from aftereffect.policies.clw import draw_seed_length, gain_gamma
 
 
 class ArsClwState(NamedTuple):

@@ -38,8 +38,16 @@ from typing import NamedTuple
 import numpy as np
 
 from aftereffect._core import Params, PolicyKernels, Vector, check_float, check_int, register
-from aftereffect.policies._averages import Averages, blank_averages, credit, next_unplayed
-from aftereffect.policies._kl import highest_average, kl_bernoulli, kl_chooser, kl_radii
+from aftereffect.policies._averages import (
+    Averages,
+    blank_averages,
+    credit,
+    highest_average,
+    kl_bernoulli,
+    kl_chooser,
+    kl_radii,
+    next_unplayed,
+)
 from aftereffect.policies._settling import MAX_HOLD, Settling, blank_settling, next_step, settle
 from aftereffect.policies.base import Policy
 
