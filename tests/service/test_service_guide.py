@@ -14,7 +14,7 @@ import aftereffect as ae
 from aftereffect.lag import estimate as lag
 from aftereffect.service import _connections, _read_routes, _routes, create_token
 from aftereffect.service._auth import is_loopback
-from aftereffect.service._pools import LIMITS
+from aftereffect.service._experiments import LIMITS
 from services import EXPERIMENT, call, in_thread
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "service.md").read_text()

@@ -20,7 +20,7 @@ import aftereffect as ae
 from aftereffect.service import Worker, _cache, _connections, _pools
 from aftereffect.service._cache import VerificationCache
 from aftereffect.service._errors import RefusalError
-from aftereffect.service._pools import LIMITS, Limits, Pool
+from aftereffect.service._experiments import LIMITS, Limits, Pool
 from playing import played
 from services import EXPERIMENT, Process, call, in_thread, wait_until
 

@@ -7,7 +7,15 @@ from typing import Annotated, TypeAlias
 from cyclopts import Parameter
 
 from aftereffect._core import PICTURE_SUFFIXES, check_int, check_writable, require_extra
-from aftereffect.cli._printing import DECISION, HISTORY, LAG, STATUS, TOTALS, VERIFICATION
+from aftereffect.cli._formats import (
+    DECISION,
+    HISTORY,
+    LAG,
+    STATUS,
+    TOTALS,
+    VERIFICATION,
+    read_totals_file,
+)
 from aftereffect.cli._shared import (
     Flag,
     Format,
@@ -18,7 +26,6 @@ from aftereffect.cli._shared import (
     SpecText,
     confirm,
 )
-from aftereffect.cli._totals_file import read_totals_file
 from aftereffect.errors import CorruptionError, ParameterError, UnlikelyTotalError
 from aftereffect.live import DEFAULT_STORAGE, Experiment
 

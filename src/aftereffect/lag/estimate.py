@@ -23,7 +23,7 @@ from aftereffect._core import (
     short_repr,
 )
 from aftereffect.errors import ParameterError
-from aftereffect.lag._observations import History, Observations, read_observations
+from aftereffect.lag._model import History, Observations, read_observations
 from aftereffect.lag._posterior import MAX_BINS, Posterior, find_posterior
 
 if TYPE_CHECKING:

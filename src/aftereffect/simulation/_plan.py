@@ -11,9 +11,13 @@ from aftereffect.delays import DelayFacts
 from aftereffect.errors import InputError, ParameterError
 from aftereffect.policies import Policy
 from aftereffect.simulation._contents import own_code
-from aftereffect.simulation._limits import DEFAULT_CHECKPOINTS, check_memory, choose_checkpoints
 from aftereffect.simulation._replications import ChunkResult, Task
-from aftereffect.simulation._runs import PolicyRuns
+from aftereffect.simulation._runs import (
+    DEFAULT_CHECKPOINTS,
+    PolicyRuns,
+    check_memory,
+    choose_checkpoints,
+)
 from aftereffect.simulation._study import Study
 from aftereffect.simulation._workers import Workers, run_tasks
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from aftereffect.bandits import Bandit, EngineName
 from aftereffect.policies import Policy
-from aftereffect.simulation._limits import DEFAULT_CHECKPOINTS
 from aftereffect.simulation._plan import plan_study
+from aftereffect.simulation._runs import DEFAULT_CHECKPOINTS
 from aftereffect.simulation._study import Study
 from aftereffect.simulation._workers import worker_pool
 

@@ -16,9 +16,8 @@ from typing import NamedTuple
 from aftereffect._core import check_creatable_folder, lock_folder, make_folder, require_extra
 from aftereffect.errors import InputError, SweepError
 from aftereffect.simulation import Task, Workers, print_progress, run_tasks, worker_pool
-from aftereffect.sweeps._cells import Cell, make_cells
+from aftereffect.sweeps._cells import Cell, SweepResults, make_cells
 from aftereffect.sweeps._grid import Problems, read_grid
-from aftereffect.sweeps._results import SweepResults
 
 #: In about the first so many seconds workers count as busy all the time, because they compile;
 #: afterwards the measured share counts.

@@ -5,8 +5,15 @@ from itertools import pairwise
 from aftereffect.errors import StorageError
 from aftereffect.live import Snapshot, fingerprint
 from aftereffect.testing._common import require
-from aftereffect.testing._storage_tools import SETTINGS, create, make_chain, run_threads
-from aftereffect.testing._storage_transactions import DeletionTests, TokenTests, TransactionTests
+from aftereffect.testing._storage_transactions import (
+    SETTINGS,
+    DeletionTests,
+    TokenTests,
+    TransactionTests,
+    create,
+    make_chain,
+    run_threads,
+)
 
 
 class StorageContract(TransactionTests, DeletionTests, TokenTests):
