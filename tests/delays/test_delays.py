@@ -10,7 +10,7 @@ import aftereffect as ae
 import samples
 from aftereffect.delays import FiniteLagLaw
 from aftereffect.delays._engines import ARRIVALS
-from aftereffect.delays._exponential_fit import fit_exponentials, hurwitz_zeta
+from aftereffect.delays.power_law import fit_exponentials, hurwitz_zeta
 
 LAGS = np.arange(-2, 2_000)
 each_delay = pytest.mark.parametrize("delay", samples.LAG_LAWS, ids=str)

@@ -60,7 +60,7 @@ def arrays_of(policy_state):
 
 
 def state(experiment):
-    with experiment._reading() as (_, state):
+    with experiment._log.reading() as (_, state):
         return state.ahead().policy_state
 
 
@@ -362,7 +362,7 @@ def test_totals_of_version_0_1_0_name_no_arm():
         experiment.tell(slot, 10 * slot)
     with experiment.read_log() as view:
         events = view.events(0, 100)
-    head, old = chain_start(experiment._record), []
+    head, old = chain_start(experiment.record), []
     for event in events:
         given = {
             name: getattr(event, name)
@@ -374,6 +374,6 @@ def test_totals_of_version_0_1_0_name_no_arm():
             )
         )
         head = Link(old[-1].seq, old[-1].hash)
-    folded = ExperimentState(experiment.settings, chain_start(experiment._record)).fold_all(old)
+    folded = ExperimentState(experiment.settings, chain_start(experiment.record)).fold_all(old)
     assert arrays_of(folded.ahead().policy_state) == arrays_of(state(experiment))
     assert folded.missing == 0

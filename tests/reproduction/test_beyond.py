@@ -21,7 +21,7 @@ from aftereffect.reproduction.beyond.figures import (
     RegretEvidence,
     RegretFigure,
 )
-from aftereffect.reproduction.judging import judge_claim
+from aftereffect.reproduction.chapters import judge_claim
 
 HORIZONS = (10**4, 10**5, 10**6)
 CLAIMS = list_claims(HORIZONS)

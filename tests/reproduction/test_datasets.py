@@ -79,7 +79,7 @@ def unpacked(monkeypatch):
     """The files that are opened, in order: none where a result is taken from the cache."""
     opened = []
     monkeypatch.setattr(
-        "aftereffect.reproduction.datasets._tables.read_blocks",
+        "aftereffect.reproduction.datasets._files.read_blocks",
         lambda path: opened.append(path.name) or _files.read_blocks(path),
     )
     return opened
@@ -325,7 +325,7 @@ class TestNothingIsLeftBehind:
             yield next(lines)
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("aftereffect.reproduction.datasets._tables.read_blocks", interrupted)
+        monkeypatch.setattr("aftereffect.reproduction.datasets._files.read_blocks", interrupted)
         with pytest.raises(KeyboardInterrupt):
             load_outbrain(data, 10)
         assert sorted(data.iterdir()) == before

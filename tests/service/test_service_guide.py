@@ -45,7 +45,7 @@ def test_the_unit_can_be_read():
     unit.read_string(text)
     command = unit["Service"]["ExecStart"].split()
     assert command[0].endswith("/aftereffect")
-    from aftereffect.cli._app import app
+    from aftereffect.cli import app
 
     assert app.parse_args(command[1:])[0].__name__ == "serve"
 

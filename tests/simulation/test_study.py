@@ -385,7 +385,7 @@ def test_progress_true_prints_to_standard_error(capsys):
 
 def test_progress_on_a_terminal_is_a_bar(capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr("aftereffect.simulation._simulate._BAR_PAUSE", 0.0)
+    monkeypatch.setattr("aftereffect.simulation._plan._BAR_PAUSE", 0.0)
     with print_progress(4, "cells") as show:
         show(2, "about 3 s left")
         show(2)

@@ -19,7 +19,7 @@ from aftereffect._core import (
     short_repr,
 )
 from aftereffect.delays import DelayFacts
-from aftereffect.errors import ParameterError, SpecError, about
+from aftereffect.errors import ConflictError, ParameterError, SpecError, about
 from aftereffect.policies import Policy
 
 #: A slot per millisecond for 34 years. Policies that need no horizon get parameters for this one.
@@ -111,6 +111,24 @@ class Settings:
     def from_json(cls, text: str) -> "Settings":
         """Read what `to_json` wrote."""
         return cls(**json.loads(text))
+
+    def check_same(self, wanted: "Settings", *, any_seed: bool) -> None:
+        """Refuse other settings for the same experiment; with `any_seed`, the seed may differ."""
+        known, asked = self.to_dict(), wanted.to_dict()
+        names = [
+            name
+            for name in known
+            if known[name] != asked[name] and not (name == "seed" and any_seed)
+        ]
+        if names:
+            recorded, given = ({name: each[name] for name in names} for each in (known, asked))
+            changes = "; ".join(f"{name} is {known[name]}, got {asked[name]}" for name in names)
+            raise ConflictError(
+                f"experiment {self.name!r} already exists with other settings ({changes}): "
+                "open it, or choose another name",
+                recorded,
+                given,
+            )
 
 
 def check_name(name: object) -> str:

@@ -23,10 +23,10 @@ from aftereffect.reproduction.chapters import (
     Chapter,
     ChapterName,
     Figure,
+    JudgedClaims,
     StoredStudy,
     picture_paths,
 )
-from aftereffect.reproduction.judging import JudgedClaims
 from aftereffect.reproduction.settings import DEFAULT, Settings
 from aftereffect.simulation import Workers, worker_pool
 

@@ -1,4 +1,4 @@
-"""The contract of a storage about transactions, deletion and tokens, and tools for all its tests."""
+"""The contract of a storage about transactions, deletion and tokens, and tools for its tests."""
 
 import threading
 from abc import ABC, abstractmethod

@@ -34,6 +34,10 @@ Rounds = list[tuple[int, int, int, float]]
 
 _BANDIT = StochasticBandit((0.8, 0.5, 0.2), Interval(2, 5))
 _ARMS, _HORIZON = 3, 600
+_RUNS = 512
+#: A normal deviate exceeds this once in 15,000 times. As the seeds are fixed, a check that passes
+#: once always passes.
+_MAX_SIGMAS = 4.0
 
 
 def check_policy(policy: Policy) -> None:
@@ -180,12 +184,6 @@ class _OnlyRandom:
         other = _OnlyRandom(0)
         other._rng.bit_generator.state = self._rng.bit_generator.state
         return other
-
-
-_RUNS = 512
-#: A normal deviate exceeds this once in 15,000 times. As the seeds are fixed, a check that passes
-#: once always passes.
-_MAX_SIGMAS = 4.0
 
 
 def check_bandit(bandit: Bandit) -> None:

@@ -18,8 +18,7 @@ from aftereffect.reproduction.beyond.figures import (
     RegretEvidence,
     RegretFigure,
 )
-from aftereffect.reproduction.chapters import add_legend, save_canvas
-from aftereffect.reproduction.judging import JudgedClaims
+from aftereffect.reproduction.chapters import JudgedClaims, add_legend, save_canvas
 from aftereffect.simulation import PLAIN_NUMBERS
 
 if TYPE_CHECKING:
