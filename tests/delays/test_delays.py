@@ -149,6 +149,6 @@ def test_shares_of_a_spread_of_ones_own_are_checked(shares):
     for delay in (own, ae.PerArm([own, ae.Immediate()])):
         with pytest.raises(
             ae.ParameterError,
-            match="the shares of own must be an array of numbers from 0 on that sum to 1",
+            match="the shares of own must be numbers of at least 0 that sum to 1",
         ):
             ae.StochasticBandit([0.9, 0.1], delay)

@@ -61,7 +61,7 @@ def arrays_of(policy_state):
 
 def state(experiment):
     with experiment._log.reading() as (_, state):
-        return state.ahead().policy_state
+        return state.look_ahead().policy_state
 
 
 def check_nothing_is_ignored(experiment):
@@ -375,5 +375,5 @@ def test_totals_of_version_0_1_0_name_no_arm():
         )
         head = Link(old[-1].seq, old[-1].hash)
     folded = ExperimentState(experiment.settings, chain_start(experiment.record)).fold_all(old)
-    assert arrays_of(folded.ahead().policy_state) == arrays_of(state(experiment))
+    assert arrays_of(folded.look_ahead().policy_state) == arrays_of(state(experiment))
     assert folded.missing == 0

@@ -121,7 +121,7 @@ class Machine(RuleBasedStateMachine):
         with self.clients[0].storage.reading(self.clients[0].record.id) as view:
             (until,) = [
                 event.until
-                for event, _ in view.about(slot.slot, slot.slot + 1)
+                for event, _ in view.slot_events(slot.slot, slot.slot + 1)
                 if event.kind == "decision"
             ]
         carried = []
@@ -382,7 +382,7 @@ class Machine(RuleBasedStateMachine):
 
 def as_one(state):
     """All that a state is, and what it would decide next."""
-    return take_snapshot(state), take_snapshot(state.ahead()), state.difference
+    return take_snapshot(state), take_snapshot(state.look_ahead()), state.difference
 
 
 def test_whatever_clients_do_the_promises_hold(connect, request):

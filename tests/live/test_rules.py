@@ -23,7 +23,7 @@ def events(experiment):
 def state(experiment):
     """What the policy knows when the next slot is decided."""
     with experiment._log.reading() as (_, state):
-        return state.ahead().policy_state
+        return state.look_ahead().policy_state
 
 
 @pytest.fixture

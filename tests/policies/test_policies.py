@@ -221,12 +221,12 @@ def by_zero(state, params, t, rng):
 @pytest.mark.parametrize(
     ("decide", "message"),
     [
-        (beyond, "index 50 is outside of 0 to 0"),
+        (beyond, "index 50 is outside 0 to 0"),
         (
             before_the_first,
-            "index -1 is outside of 0 to 0; write shape[0] - 1 for the last one",
+            "index -1 is outside 0 to 0; write shape[0] - 1 for the last one",
         ),
-        (into_params, "params are written to; keep what changes in the state"),
+        (into_params, "a kernel must not change params: put what changes into the state"),
         (by_zero, "ZeroDivisionError: integer division or modulo by zero"),
     ],
 )

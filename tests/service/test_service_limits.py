@@ -435,7 +435,7 @@ def test_a_worker_that_ends_is_started_again_and_ends_with_the_service(storage):
     finally:
         worker.close()
     assert worker._process.returncode is not None
-    with pytest.raises(ae.StorageError, match="about to end"):
+    with pytest.raises(ae.StorageError, match="the service is stopping"):
         worker.call("history", "long", -1, 10)
 
 

@@ -270,7 +270,7 @@ def test_pandas(study, monkeypatch):
     monkeypatch.setattr("aftereffect._core.imports.find_spec", lambda module: None)
     with pytest.raises(
         ae.MissingExtraError,
-        match="this needs pandas: install it beside aftereffect, no extra brings it",
+        match="this needs pandas: install it with pip, as no extra of aftereffect includes it",
     ):
         study.to_pandas()
     monkeypatch.setattr("aftereffect._core.imports.find_spec", lambda module: object())

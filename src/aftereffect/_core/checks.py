@@ -86,7 +86,7 @@ def check_means(values: object) -> tuple[float, ...]:
     """The mean reward of each of at least two arms."""
     given = check_sequence("means", values)
     if len(given) < 2:
-        raise ParameterError(f"means must hold at least two arms, got {len(given)}")
+        raise ParameterError(f"means must be at least two numbers, one per arm, got {len(given)}")
     return tuple(
         check_float(f"the mean of arm {arm}", mean, at_least=0, at_most=1)
         for arm, mean in enumerate(given)

@@ -48,7 +48,7 @@ def import_optional(module: str) -> ModuleType:
         require_extra(extra)
     elif find_spec(module) is None:
         raise MissingExtraError(
-            f"this needs {module}: install it beside aftereffect, no extra brings it"
+            f"this needs {module}: install it with pip, as no extra of aftereffect includes it"
         )
     return import_module(module)
 

@@ -13,12 +13,12 @@ from typing import Any, Literal, NoReturn, TypeVar, cast, get_origin, get_type_h
 from aftereffect._core.spec import (
     S,
     Spec,
+    add_article,
     check_kind,
     find_class,
     name_of,
     reject_unknown,
     usage,
-    with_article,
 )
 from aftereffect._core.text import short_repr, suggest
 from aftereffect.errors import ParameterError, SpecError
@@ -67,7 +67,7 @@ def parse(text: str, kind: type[Spec] = Spec) -> Spec:
     """
     if not isinstance(text, str):
         raise SpecError(
-            f"expected the spec string of {with_article(kind.kind)}, got {short_repr(text)}"
+            f"expected the spec string of {add_article(kind.kind)}, got {short_repr(text)}"
         )
     value = _Parser(text, kind).read()
     if isinstance(value, str):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from aftereffect.errors import ConflictError, CorruptionError, ParameterError
 from aftereffect.live._snapshots import is_snapshot_due, restore_state, take_snapshot
 from aftereffect.live._state import ExperimentState, SnapshotMark
-from aftereffect.live.events import Event, Link, is_fingerprint, proves
+from aftereffect.live.events import Event, Link, is_fingerprint, is_intact
 from aftereffect.live.records import SlotRecord, make_records
 from aftereffect.live.settings import Settings
 from aftereffect.live.storage import Log, Record, Storage, View
@@ -41,7 +41,9 @@ def load_state(settings: Settings, record: Record, view: View) -> ExperimentStat
     if seq > 0:
         before = [event.hash for event in view.events(seq - 2, 1)] if seq > 1 else [record.digest]
         last = view.events(seq - 1, 1)
-        if not (before and last and last[0].hash == state.head.hash and proves(last[0], before[0])):
+        if not (
+            before and last and last[0].hash == state.head.hash and is_intact(last[0], before[0])
+        ):
             raise CorruptionError("its snapshot does not belong to its log")
     state.fold_all(read_events(view, seq))
     check_log_end(view, state.head)
@@ -102,7 +104,7 @@ def check_log_end(view: View, head: Link) -> None:
 
 def read_slot_events(view: View, record: Record, first: int, stop: int) -> list[Event]:
     """The events about the slots ``first .. stop - 1``, each proved by the hash before it."""
-    return [_prove(record, *found) for found in view.about(first, stop)]
+    return [_prove(record, *found) for found in view.slot_events(first, stop)]
 
 
 def find_keyed_event(view: View, record: Record, key: str) -> Event | None:
@@ -113,7 +115,7 @@ def find_keyed_event(view: View, record: Record, key: str) -> Event | None:
 
 def _prove(record: Record, event: Event, before: bytes | None) -> Event:
     previous = record.digest if event.seq == 1 else before
-    if previous is None or not proves(event, previous):
+    if previous is None or not is_intact(event, previous):
         raise CorruptionError(
             f"event {event.seq} of the log, about slot {event.slot}, is not what was recorded"
         )
@@ -170,7 +172,7 @@ class OpenLog:
         self, view: View, state: ExperimentState, first: int, stop: int
     ) -> Iterator[SlotRecord]:
         """The records of the slots ``first .. stop - 1``, read in pieces."""
-        ahead = state.ahead()
+        ahead = state.look_ahead()
         for begin in range(first, stop, _SLOTS):
             end = min(begin + _SLOTS, stop)
             events = read_slot_events(view, self.record, begin, end)
@@ -194,5 +196,5 @@ class OpenLog:
         except CorruptionError as error:
             raise CorruptionError(
                 f"experiment {self.record.name!r} is damaged, {error}; "
-                "verify it to see how much is whole, and restore a backup"
+                "verify it to see how much is intact, and restore a backup"
             ) from None

@@ -1,7 +1,7 @@
 """The rules of asking and telling: what is recorded, what is answered again, what is refused."""
 
 from aftereffect._core import check_int, notation, short_repr, suggest
-from aftereffect.errors import ConflictError, CorruptionError, ParameterError, about
+from aftereffect.errors import ConflictError, CorruptionError, ParameterError, name_field
 from aftereffect.live._reading import find_keyed_event, read_slot_events
 from aftereffect.live._rounds import check_possible
 from aftereffect.live._state import ExperimentState
@@ -74,15 +74,15 @@ def tell(
 ) -> TotalRecord:
     """Record the total of a slot, or that it is missing."""
     settings = state.settings
-    with about("slot"):
+    with name_field("slot"):
         slot = check_int("slot", given.slot)
     if slot >= state.next_slot:
         message = f"slot {slot} is not decided yet: the next slot is {state.next_slot}, ask first"
         raise _beyond(message, state, slot)
-    with about("total"):
+    with name_field("total"):
         total = None if given.total is None else check_possible(settings, slot, given.total)
     known, advised = _find_total(log, state, record, slot)
-    with about("arm"):
+    with name_field("arm"):
         arm = _find_played(settings, given.arm, slot, advised)
     played = None if arm is None else settings.arms[arm]
     if (
@@ -97,7 +97,7 @@ def tell(
     if known:
         _check_revision(state, known, total, arm, revise=revise)
     if total is not None and not confirm:
-        with about("total"):
+        with name_field("total"):
             state.statistics.check_likely(settings, slot, total)
     revision = known.revision + 1 if known else 0
     _append(log, state, state.head.next("total", slot, revision=revision, arm=arm, total=total))

@@ -77,7 +77,7 @@ class Link(NamedTuple):
 
     def follow(self, event: Event) -> "Link":
         """Check that an event comes next in the chain, and return the position after it."""
-        if event.seq != self.seq + 1 or not proves(event, self.hash):
+        if event.seq != self.seq + 1 or not is_intact(event, self.hash):
             raise CorruptionError(f"event {self.seq + 1} of the log is not what was recorded")
         return Link(event.seq, event.hash)
 
@@ -101,7 +101,7 @@ class Snapshot(NamedTuple):
             raise CorruptionError("its snapshot is not what was recorded")
 
 
-def proves(event: Event, previous: bytes) -> bool:
+def is_intact(event: Event, previous: bytes) -> bool:
     """Whether an event is as it was recorded, given the hash of the event before it."""
     try:
         return event.hash == hash_fields(previous, event[:-1])

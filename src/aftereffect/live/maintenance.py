@@ -109,7 +109,7 @@ def verify_experiment(
             )
     except CorruptionError as error:
         problems.append(str(error))
-    rounds = state.ahead().rounds
+    rounds = state.look_ahead().rounds
     return Verification(
         record.name, state.head.seq, state.next_slot, rounds, tuple(problems), state.difference
     )

@@ -19,7 +19,7 @@ from aftereffect._core import (
     short_repr,
 )
 from aftereffect.delays import DelayFacts
-from aftereffect.errors import ConflictError, ParameterError, SpecError, about
+from aftereffect.errors import ConflictError, ParameterError, SpecError, name_field
 from aftereffect.policies import Policy
 
 #: A slot per millisecond for 34 years. Policies that need no horizon get parameters for this one.
@@ -84,7 +84,7 @@ class Settings:
             "policy": lambda policy: _check_policy(policy, self.horizon),
         }
         for name, check in checks.items():
-            with about(name):
+            with name_field(name):
                 object.__setattr__(self, name, check(getattr(self, name)))
 
     @property

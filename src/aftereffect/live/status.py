@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from aftereffect._core import text_table
-from aftereffect.errors import ParameterError, about
+from aftereffect.errors import ParameterError, name_field
 from aftereffect.live._state import Draws, ExperimentState
 from aftereffect.live.records import Decision
 from aftereffect.live.settings import Settings
@@ -159,7 +159,7 @@ class Status(NamedTuple):
 
 def make_status(state: ExperimentState) -> Status:
     """The status of an experiment, as the next decision will find it."""
-    ahead = state.ahead()
+    ahead = state.look_ahead()
     settings, totals = ahead.settings, ahead.arm_totals
     low, high = settings.reward_range
     radii = settings.policy.radii(ahead.policy_state, ahead.params, ahead.next_slot)
@@ -204,7 +204,7 @@ def make_status(state: ExperimentState) -> Status:
 def check_playable(settings: Settings) -> None:
     """Refuse settings under which the policy cannot begin, or plays one arm to the very end."""
     slots = settings.planned_slots
-    with about("policy"):
+    with name_field("policy"):
         alone = count_slots_of_first_arm(settings.policy, len(settings.arms), slots, settings.seed)
         if alone >= slots:
             raise ParameterError(

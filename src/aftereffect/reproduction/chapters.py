@@ -281,9 +281,9 @@ class Chapter:
     """Figures of one kind, the claims about them, and the three functions that handle them.
 
     ``list_studies`` names all studies that a figure and its claims rest on, ``draw_figure`` writes
-    the pictures of a figure whose studies are stored, and ``find`` judges the claims by what a
-    folder holds and draws the pictures that belong to no single figure (``other_pictures``, names
-    without a suffix).
+    the pictures of a figure whose studies are stored, and ``make_findings`` judges the claims by
+    what a folder holds and draws the pictures that belong to no single figure (``other_pictures``,
+    names without a suffix).
 
     >>> from aftereffect.reproduction import CHAPTERS
     >>> {name: len(chapter.figures) for name, chapter in CHAPTERS.items()}
@@ -296,5 +296,5 @@ class Chapter:
     of_paper: bool
     list_studies: Callable[[Any, Settings], Sequence[StoredStudy]]
     draw_figure: Callable[[Any, Settings, Path], None]
-    find: Callable[[Settings, Path], Findings]
+    make_findings: Callable[[Settings, Path], Findings]
     other_pictures: tuple[str, ...] = ()

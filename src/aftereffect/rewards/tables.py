@@ -70,7 +70,7 @@ def _npy(path: Path) -> NDArray[Any]:
     loaded = np.load(path, mmap_mode="r", allow_pickle=False)
     if not isinstance(loaded, np.ndarray):
         loaded.close()
-        raise InputError(f"cannot read {path}: it holds several arrays, and one is needed")
+        raise InputError(f"cannot read {path}: expected one array, got several")
     return np.array(loaded)
 
 
@@ -100,8 +100,7 @@ def _check_separators(path: Path, first: str, second: str) -> None:
     ):
         decimals = f"; {_DECIMAL_POINTS}" if "," in second else ""
         raise InputError(
-            f"cannot read {path}: its columns are separated by {other!r}, "
-            f"and commas are needed{decimals}"
+            f"cannot read {path}: its columns are separated by {other!r}: use commas{decimals}"
         )
 
 

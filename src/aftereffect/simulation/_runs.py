@@ -225,8 +225,7 @@ def trace_run(policy: Policy, bandit: Bandit, horizon: int, seed: int, replicati
     """
     if horizon > MAX_TRACE_SLOTS:
         raise ParameterError(
-            f"a trace records every slot: at most {MAX_TRACE_SLOTS:,} of them, "
-            f"got a horizon of {horizon:,}"
+            f"a trace can have at most {MAX_TRACE_SLOTS:,} slots, got a horizon of {horizon:,}"
         )
     check_memory(_BYTES_PER_SLOT * horizon, "slots")
     task = Task(

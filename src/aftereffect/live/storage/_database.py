@@ -263,9 +263,7 @@ class DatabaseStorage(DatabaseTokens, Storage):
         except self._driver.Error as error:
             raise self._name(error) from None
         except (sa.exc.NoResultFound, sa.exc.MultipleResultsFound, UnicodeDecodeError) as error:
-            raise CorruptionError(
-                f"{self.url}: a table does not hold what it should: {error}"
-            ) from None
+            raise CorruptionError(f"{self.url}: a table has unexpected contents: {error}") from None
 
     def _name(self, error: Exception) -> StorageError:
         explained = self._explain(error)

@@ -149,7 +149,7 @@ class DatabaseLog(Log):
     def last_event(self) -> Event | None:
         return next((Event(*row) for row in self._rows(_LAST_EVENT)), None)
 
-    def about(self, first: int, stop: int) -> Sequence[tuple[Event, bytes | None]]:
+    def slot_events(self, first: int, stop: int) -> Sequence[tuple[Event, bytes | None]]:
         return [(Event(*row[:-1]), row[-1]) for row in self._rows(_ABOUT, first=first, stop=stop)]
 
     def find_by_key(self, key: str) -> tuple[Event, bytes | None] | None:

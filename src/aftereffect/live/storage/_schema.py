@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import DBAPICursor
 
 from aftereffect.errors import CorruptionError, StorageError
-from aftereffect.live.events import Event, EventKind, hash_fields, proves
+from aftereffect.live.events import Event, EventKind, hash_fields, is_intact
 
 #: The version of the tables below.
 VERSION = 3
@@ -135,7 +135,7 @@ def _rename_kinds(connection: sa.Connection, experiment: int, digest: bytes) -> 
         changes = []
         for row in rows:
             event = Event(*row)
-            if not proves(event, before):
+            if not is_intact(event, before):
                 break
             kind = cast(EventKind, renamed.get(event.kind, event.kind))
             seq, before = event.seq, event.hash
@@ -171,7 +171,7 @@ def check_version(version: int) -> None:
     if version > VERSION:
         raise StorageError(
             f"its tables have version {version}, made by a newer aftereffect; "
-            f"this one knows up to {VERSION}: update it"
+            f"this version can read up to {VERSION}: update aftereffect"
         )
 
 

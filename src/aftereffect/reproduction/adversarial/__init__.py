@@ -139,7 +139,7 @@ def load_studies(
     return found if len(found) == len(studies) else {}
 
 
-def find(settings: Settings, folder: Path) -> Findings:
+def make_findings(settings: Settings, folder: Path) -> Findings:
     """Judge the claims by what a folder holds."""
     figures: list[Figure] = []
     evidence: list[AdversarialEvidence] = []
@@ -276,5 +276,5 @@ CHAPTER = Chapter(
     of_paper=True,
     list_studies=list_studies,
     draw_figure=draw_figure,
-    find=find,
+    make_findings=make_findings,
 )

@@ -158,7 +158,7 @@ def fit_growth(slots: Sequence[int], mean: Vector) -> float:
     return min(GROWTH_POWERS, key=residuals.__getitem__)
 
 
-def find(settings: Settings, folder: Path) -> Findings:
+def make_findings(settings: Settings, folder: Path) -> Findings:
     """Judge the claims by what a folder holds."""
     figure = FIGURES["regret"]
     evidence = load_evidence(figure, settings, folder)
@@ -223,5 +223,5 @@ CHAPTER = Chapter(
     of_paper=False,
     list_studies=list_studies,
     draw_figure=draw_figure,
-    find=find,
+    make_findings=make_findings,
 )

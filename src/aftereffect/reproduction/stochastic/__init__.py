@@ -134,7 +134,7 @@ def load_evidence(settings: Settings, folder: Path) -> EvidenceByOrder:
     return evidence
 
 
-def find(settings: Settings, folder: Path) -> Findings:
+def make_findings(settings: Settings, folder: Path) -> Findings:
     """Judge the claims by what a folder holds, and draw the long runs."""
     evidence = load_evidence(settings, folder)
     shown = evidence[PAPER_ORDER]
@@ -250,6 +250,6 @@ CHAPTER = Chapter(
     of_paper=True,
     list_studies=list_studies,
     draw_figure=draw_figure,
-    find=find,
+    make_findings=make_findings,
     other_pictures=(LONG_RUNS,),
 )
