@@ -7,9 +7,8 @@ import polars as pl
 import pytest
 
 import aftereffect as ae
-from aftereffect.reproduction import Settings, reproduce, summarize_regret
+from aftereffect.reproduction import Settings, beyond, reproduce, summarize_regret
 from aftereffect.reproduction.beyond import FIGURES
-from aftereffect.reproduction.beyond import chapter as beyond
 from aftereffect.reproduction.beyond.claims import list_claims
 from aftereffect.reproduction.beyond.figures import (
     ARS,

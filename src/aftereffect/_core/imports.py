@@ -87,7 +87,7 @@ def load_plugins(modules: Iterable[str] = ()) -> None:
 
 def _import(name: str) -> None:
     if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # a command has its own folder there instead
+        sys.path.insert(0, os.getcwd())  # an installed command has the folder of the command first
     try:
         import_module(name)
     except ModuleNotFoundError as error:

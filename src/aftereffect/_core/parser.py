@@ -55,7 +55,7 @@ def parse(text: str, kind: type[Spec] = Spec) -> Spec:
     Raises
     ------
     SpecError
-        If the text cannot be read or named something unknown; the nearest known name is suggested.
+        If the text cannot be read, or names something unknown; the message suggests the nearest name.
     ParameterError
         If a parameter is outside its range.
 
@@ -203,7 +203,7 @@ def _build(cls: type[Spec], positional: list[object], named: dict[str, object]) 
 
 
 def _kind_of(cls: type[Spec], parameter: str) -> type[Spec]:
-    """What a parameter must be, so that a typing error in it is answered with the right named."""
+    """What a parameter must be, so that a typing error in it is answered with the right names."""
     declared = get_type_hints(cls)[parameter]
     if get_origin(declared) is Literal:
         return _Word

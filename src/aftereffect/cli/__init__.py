@@ -98,9 +98,9 @@ def run(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status.
 
-    That is 0; 2, with a line on standard error for everything that is wrong; or 141 if nobody read
-    the output to its end, as for a program that a shell ends for that reason. All files are written
-    before anything is printed.
+    The status is 0 if all went well. It is 2 if not; then standard error has a line for everything
+    that is wrong. It is 141 if the reader of the output has gone, as for other programs in a shell.
+    All files are written before anything is printed.
     """
     try:
         app.meta(_move_imports_first(sys.argv[1:] if arguments is None else arguments))

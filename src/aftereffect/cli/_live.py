@@ -215,7 +215,7 @@ def skip(
 def status(
     name: Name, /, *, storage: StorageUrl = DEFAULT_STORAGE, format: StatusFormat = "table"
 ) -> None:
-    """Print the state of an experiment, arm by arm, and what comes next."""
+    """Print the status of an experiment, arm by arm, and its next decision."""
     with Experiment.open(name, storage=storage) as experiment:
         answer = experiment.status()
     STATUS.show(answer, format)

@@ -105,8 +105,8 @@ class Client:
     def delete(self, name: str, export_to: str | os.PathLike[str]) -> None:
         """Delete an experiment for good, after its whole log was written to a new .jsonl file.
 
-        As `delete_experiment`. If something is recorded in between, the experiment stays, and so
-        does the file.
+        This does the same as `delete_experiment`. If something is recorded meanwhile, the
+        experiment is not deleted, and the file stays.
         """
         target = check_writable(export_to, LOG_SUFFIXES)
         check_absent(target)

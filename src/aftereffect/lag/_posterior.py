@@ -37,7 +37,7 @@ DEVIATION_A, MEAN_B, DEVIATION_B = 0.6, 1.0, 1.3
 #: noise at long lags, and more would be the first piece.
 TWO_PIECES, MIN_SECOND, MAX_SECOND = 0.3, 0.1, 0.5
 #: The prior of the first and the second piece falls with this power of the mean lag: rewards that
-#: arrive evenly over a long time look like a level that no arm makes.
+#: arrive evenly over a long time look like a level that no arm causes.
 LAG_POWERS = (0.3, 2.0)
 #: For a first look, in which every lag should occur.
 FLAT_POWERS = (0.0, 0.0)

@@ -1,4 +1,4 @@
-"""Live experiments: ask which arm to play, tell what was observed, in a storage that survives."""
+"""Live experiments: ask which arm to play, and tell what was observed; a storage records both."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -163,7 +163,7 @@ class ExperimentLike(Protocol):
         """End the experiment for good."""
 
     def close(self) -> None:
-        """Let go of what was opened for it; the experiment goes on."""
+        """Close what was opened for it; the experiment goes on."""
 
     def __enter__(self) -> "ExperimentLike": ...
 

@@ -1,4 +1,4 @@
-"""Reading a log in pieces, with a proof by hashes for everything that is read; and its state."""
+"""Read the log of an experiment, check it by its hashes, and derive the state from it."""
 
 import threading
 from collections.abc import Iterator

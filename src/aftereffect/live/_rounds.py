@@ -179,7 +179,7 @@ class TotalStatistics:
     def likely_range(self, settings: Settings) -> tuple[float, float]:
         """The least and the most that the next total is likely to be.
 
-        Nothing at all is always likely, and so is the reward of one pull. Totals are larger where
+        No reward at all is always likely, and so is the reward of one pull. Totals are larger where
         rewards of several pulls arrive in one slot; the first totals show how much larger.
         """
         high = max(settings.reward_range[1], 0.0)

@@ -15,7 +15,7 @@ EventKind = Literal["decision", "total", "skip", "end"]
 class Event(NamedTuple):
     """One line of the log; fields that do not apply to its kind are None.
 
-    - decision: `slot` shall play `arm`, in `round`, which is planned up to slot `until`; its policy
+    - decision: play `arm` in `slot`, which belongs to `round`, which is planned up to slot `until`; its policy
       looks at the last `window` planned slots. `key` is the idempotency key of the caller, if any.
     - total: in `slot`, `arm` was played and `total` was observed, or is missing where that is None.
       `revision` counts the totals that were recorded for the slot before.

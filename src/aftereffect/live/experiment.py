@@ -1,4 +1,4 @@
-"""A live experiment: ask which arm to play, tell what was observed, survive every crash."""
+"""A live experiment: ask which arm to play, and tell what was observed."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -86,8 +86,9 @@ class Experiment:
         policy
             A policy or its spec string.
         reward_range
-            The least and the most that one pull can bring in all, over its whole life. Totals are
-            scaled by it. A total may be larger, as rewards of several pulls may arrive in one slot.
+            The smallest and the largest reward of one pull, summed over all slots in which it
+            arrives. Totals are scaled by it. A total may be larger, as rewards of several pulls may
+            arrive in one slot.
         max_total
             The largest total to accept, against typing errors.
         horizon
@@ -306,7 +307,7 @@ class Experiment:
             return make_status(state)
 
     def status(self) -> Status:
-        """How the experiment stands, arm by arm, and what comes next."""
+        """The status of the experiment, arm by arm, and its next decision."""
         with self._log.reading() as (_, state):
             return make_status(state)
 
@@ -319,7 +320,7 @@ class Experiment:
             return list(self._log.read_records(view, state, first, stop))
 
     def lag(self, *, level: float = 0.9) -> LagEstimate:
-        """Estimate from the history how long effects last; see `aftereffect.estimate_lag`."""
+        """Estimate how long rewards take to arrive; see `aftereffect.estimate_lag`."""
         return estimate_lag(self.history(), level=level)
 
     def export(self, path: str | os.PathLike[str]) -> None:

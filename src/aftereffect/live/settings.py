@@ -45,9 +45,10 @@ class Settings:
     arms
         The arms' names, at least two, all different.
     policy
-        A policy or its spec string. It is refused if it needs to know delays and does not.
+        A policy or its spec string. It is refused if it needs facts about the delay that its
+        parameters do not give.
     reward_range
-        The least and the most that one pull can bring in all, over its whole life.
+        The smallest and the largest reward of one pull, summed over all slots in which it arrives.
     seed
         The seed of the random numbers that the policy draws.
     max_total

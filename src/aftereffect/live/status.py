@@ -1,4 +1,4 @@
-"""The status of an experiment: how it stands arm by arm, what comes next, and warnings."""
+"""The status of an experiment: its arms, its next decision, and warnings."""
 
 import html
 import math

@@ -4,7 +4,7 @@
 
     phases end after T1, 2 T1, 4 T1, ... slots; in the one that ends after T' slots
         d = h(T');  gamma = min(1, sqrt(2 d N ln N / (T' + d)));  forget everything
-        repeat: draw an arm and stay with it for a block (coins of 1 / (2d), as in `_blocks`)
+        repeat: draw an arm and stay with it for a block (coins of 1 / (2d), as in `clw`)
                 feed Exp3 (gain form) with the total of the last d slots, divided by 2d
 
 A block that the end of a phase cuts short is not fed. From the phase on in which h(T') passes the

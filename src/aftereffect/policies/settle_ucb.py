@@ -4,7 +4,7 @@
 
     hold the first arm until its totals have settled; estimate the mean lag L and the clumping
     visit every other arm in turn, then repeat:                                  (`_settling`)
-        u_i = max { q : evidence(M_i / N_i against q) <= ln t }                        (`_kl`)
+        u_i = max { q : evidence(M_i / N_i against q) <= ln t }                        (`_averages`)
         stay with the arm of the highest u_i for a fifth of N_i, or visit it if it is another one
 
     a visit:  burn-in      0.7 L (1 + ln(t / t_0) / 10) slots that are not looked at;

@@ -42,7 +42,7 @@ __all__ = [
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8750
 
-#: Where names are that load more than the standard library and `live`.
+#: The modules of the names that need more than the standard library and `live`.
 _LAZY = {
     "Worker": "_worker",
     "address_of": "_server",
@@ -66,7 +66,7 @@ _MAX_LABEL = 100
 
 
 def create_token(storage: Storage, scope: Scope, label: str = "") -> tuple[str, TokenRecord]:
-    """Create a token; returns the token itself, and what the storage keeps of it.
+    """Create a token; returns the token itself, and its record in the storage.
 
     Examples
     --------

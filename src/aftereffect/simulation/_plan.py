@@ -210,8 +210,8 @@ def simulate(
 ) -> Study:
     """Play each policy many times in a bandit and record its regret.
 
-    The result depends on the seed and nothing else: not on the number of jobs or on who does them,
-    nor on which other policies or how many further replications run along.
+    The result depends on the seed and nothing else: not on the number of jobs or on what runs them,
+    nor on other policies or further replications of the same call.
 
     Parameters
     ----------

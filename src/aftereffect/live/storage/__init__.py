@@ -128,7 +128,10 @@ def open_storage(url: str, *, lock_timeout: float = 60.0) -> Storage:
 
 @contextmanager
 def open_or_borrow(storage: Storage | str) -> Iterator[tuple[Storage, bool]]:
-    """A storage, and whether it was opened here from a URL, which an error closes again."""
+    """Give a storage, and whether it was opened here from a URL.
+
+    If it was, an error in the block closes it.
+    """
     if isinstance(storage, Storage):
         yield storage, False
         return

@@ -106,7 +106,7 @@ class KnownKeys:
     def may_have(
         self, experiment: int, key: str, read: Callable[[int], Sequence[tuple[int, str, bytes]]]
     ) -> bool:
-        """Whether an experiment has a key. Once in 2**64 times, true for one that it has not.
+        """Whether an experiment has a key; by mistake true for one in 2**64 other keys.
 
         Parameters
         ----------

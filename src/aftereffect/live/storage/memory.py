@@ -1,4 +1,4 @@
-"""Experiments in memory, gone with the process: for trials and tests."""
+"""Experiments in memory, lost when the process ends: for trials and tests."""
 
 import itertools
 import threading

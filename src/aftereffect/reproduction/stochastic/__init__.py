@@ -60,7 +60,7 @@ ABOUT_FIGURES = (
 
 @dataclass(frozen=True)
 class Order:
-    """A way to number the arms; no promise of an algorithm should depend on it."""
+    """An order of the arms; no claim about a policy should depend on it."""
 
     name: str
     relabelled: bool
