@@ -119,7 +119,7 @@ def test_a_policy_whose_rounds_are_too_short_says_so_at_once():
     (note,) = experiment.status().notes
     assert note == (
         "totals come 24 slots late, and 96% of the slots only waited for them: "
-        "the rounds of this policy are too short for this feed"
+        "the rounds of this policy are too short for totals that come so late"
     )
     assert f"note: {note}" in str(experiment.status())
 

@@ -55,7 +55,7 @@ def parse(text: str, kind: type[Spec] = Spec) -> Spec:
     Raises
     ------
     SpecError
-        If the text cannot be read, or names something unknown; the message suggests the nearest name.
+        If the text cannot be read, or names something unknown; the message suggests a name.
     ParameterError
         If a parameter is outside its range.
 

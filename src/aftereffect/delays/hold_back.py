@@ -1,4 +1,4 @@
-"""The paper's non-oblivious adversary: it makes the best arm look bad to a policy that stays with it.
+"""The paper's non-oblivious adversary: it makes the best arm look bad once a policy stays with it.
 
 Its roundwise kernel costs O(1) a round and gives the same numbers as the slotwise one, as far as
 sums of rewards are exact. What is pending after slot s is the reward of the pull in s, unless it is

@@ -6,8 +6,9 @@ reward of arm k, and x(t, b, k) the share of slots in bin b before t in which ar
     total(t) = level + sum over b, k of  w_b s_k x(t, b, k) + noise
 
 The slots before the first one belong to an arm of their own, "before", whose s is fitted like that
-of any other. So the model explains rewards that were on their way when the history began. Slots in which no arm was played are one more arm, "none". Since x
-sums to 1 over all arms, only contrasts between arms and the level can be found.
+of any other. So the model explains rewards that were on their way when the history began. Slots in
+which no arm was played are one more arm, "none". Since x sums to 1 over all arms, only contrasts
+between arms and the level can be found.
 
 The rewards s_k are normal around the level, with an unknown standard deviation. They are integrated
 out, so that many arms explain noise no better than few.

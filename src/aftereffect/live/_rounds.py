@@ -92,7 +92,7 @@ class Round:
 class Backlog:
     """Slots of closed rounds that the policy has not learned from yet.
 
-    They were hold slots, or another arm was played than advised. The policy learns a total that
+    They were hold slots, or another arm was played than decided. The policy learns a total that
     arrives here with the next round of its arm.
     """
 

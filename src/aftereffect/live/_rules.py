@@ -81,9 +81,9 @@ def tell(
         raise _beyond(message, state, slot)
     with name_field("total"):
         total = None if given.total is None else check_possible(settings, slot, given.total)
-    known, advised = _find_total(log, state, record, slot)
+    known, decided = _find_total(log, state, record, slot)
     with name_field("arm"):
-        arm = _find_played(settings, given.arm, slot, advised)
+        arm = _find_played(settings, given.arm, slot, decided)
     played = None if arm is None else settings.arms[arm]
     if (
         known
@@ -163,7 +163,7 @@ def _check_running(state: ExperimentState) -> None:
 def _find_total(
     log: Log, state: ExperimentState, record: Record, slot: int
 ) -> tuple[Event | None, int | None]:
-    """The last total of a slot, and the arm that was advised, which is None if it was skipped.
+    """The last total of a slot, and the arm that was decided, which is None if it was skipped.
 
     The state knows which slots have no total, so the log is read only for the others.
     """
@@ -179,10 +179,10 @@ def _find_total(
     return (totals[-1] if totals else None), (decision.arm if decision else None)
 
 
-def _find_played(settings: Settings, arm: object, slot: int, advised: int | None) -> int | None:
-    """The number of the arm that was played: the one that the caller names, or the advised one."""
+def _find_played(settings: Settings, arm: object, slot: int, decided: int | None) -> int | None:
+    """The number of the arm that was played: the one that the caller names, or the decided one."""
     if arm is None:
-        return advised
+        return decided
     if arm not in settings.arms:
         raise ParameterError(
             f"slot {slot} was played with an unknown arm {short_repr(arm)}: "

@@ -70,7 +70,7 @@ class SnapshotMark(NamedTuple):
 
 @dataclass
 class ArmTotals:
-    """By arm: advised pulls, rounds that were learned, and number and sum of its totals."""
+    """By arm: decided pulls, rounds that were learned, and number and sum of its totals."""
 
     pulls: Vector
     rounds: Vector

@@ -15,8 +15,8 @@ EventKind = Literal["decision", "total", "skip", "end"]
 class Event(NamedTuple):
     """One line of the log; fields that do not apply to its kind are None.
 
-    - decision: play `arm` in `slot`, which belongs to `round`, which is planned up to slot `until`; its policy
-      looks at the last `window` planned slots. `key` is the idempotency key of the caller, if any.
+    - decision: play `arm` in `slot`, in a `round` that is planned up to slot `until`. The policy
+      learns from the last `window` planned slots. `key` is the idempotency key of the caller.
     - total: in `slot`, `arm` was played and `total` was observed, or is missing where that is None.
       `revision` counts the totals that were recorded for the slot before.
     - skip: nothing was decided for the slots from `slot` to `until`.

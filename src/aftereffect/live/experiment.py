@@ -249,7 +249,7 @@ class Experiment:
         total
             All that was observed in the slot, whichever arms it came from.
         arm
-            The arm that was played, if it was not the advised one. The log has both; the policy
+            The arm that was played, if it was not the decided one. The log has both; the policy
             learns from this one.
         revise
             Replace the recorded total, which is possible until a decision depends on it.
@@ -286,7 +286,7 @@ class Experiment:
         """Record the totals of several slots: all of them, or none.
 
         Each row is a slot and its total, None if that is missing, and the arm that was played, if
-        it was not the advised one.
+        it was not the decided one.
         """
         rows = read_totals(totals)  # before the lock: the rows may come from a slow iterator
         with self._log.writing() as (log, state):

@@ -262,7 +262,7 @@ def _warn_of_waiting(state: ExperimentState) -> str:
     held = 1 - state.planned / state.lasted
     return (
         f"totals come {state.lateness:,} slots late, and {held:.0%} of the slots only waited for "
-        "them: the rounds of this policy are too short for this feed"
+        "them: the rounds of this policy are too short for totals that come so late"
     )
 
 
