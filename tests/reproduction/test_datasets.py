@@ -77,10 +77,9 @@ def coupon(tmp_path):
 @pytest.fixture
 def unpacked(monkeypatch):
     """The files that are opened, in order: none where a result is taken from the cache."""
-    opened = []
+    opened, read_blocks = [], _files.read_blocks
     monkeypatch.setattr(
-        "aftereffect.reproduction.datasets._files.read_blocks",
-        lambda path: opened.append(path.name) or _files.read_blocks(path),
+        _files, "read_blocks", lambda path: opened.append(path.name) or read_blocks(path)
     )
     return opened
 
@@ -319,13 +318,15 @@ class TestNothingIsLeftBehind:
         write_files(data, OUTBRAIN, ending)
         before = sorted(data.iterdir())
 
+        read_blocks = _files.read_blocks
+
         def interrupted(path):
-            lines = _files.read_blocks(path)
+            lines = read_blocks(path)
             yield next(lines)
             yield next(lines)
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("aftereffect.reproduction.datasets._files.read_blocks", interrupted)
+        monkeypatch.setattr(_files, "read_blocks", interrupted)
         with pytest.raises(KeyboardInterrupt):
             load_outbrain(data, 10)
         assert sorted(data.iterdir()) == before

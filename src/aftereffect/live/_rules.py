@@ -2,7 +2,7 @@
 
 from aftereffect._core import check_int, notation, short_repr, suggest
 from aftereffect.errors import ConflictError, CorruptionError, ParameterError, name_field
-from aftereffect.live._reading import find_keyed_event, read_slot_events
+from aftereffect.live._reading import OpenLog, find_keyed_event, read_slot_events
 from aftereffect.live._rounds import check_possible
 from aftereffect.live._state import ExperimentState
 from aftereffect.live.events import Event
@@ -29,6 +29,39 @@ def find_decision_by_key(
     """The decision made for this idempotency key; None if there is none."""
     event = find_keyed_event(view, record, key)
     return None if event is None else _make_decision(settings, event)
+
+
+def find_or_decide(opened: OpenLog, slot: int | None, key: str | None) -> tuple[Decision, bool]:
+    """Find the decision for a slot or a key, or decide the next slot; also say if it is new."""
+    if slot is not None and key is not None:
+        raise ParameterError("ask with a slot or with a key, not with both")
+    number = None if slot is None else check_int("slot", slot)
+    checked = None if key is None else check_key(key)
+
+    def find(view: View) -> Decision | None:
+        if checked is not None:
+            return find_decision_by_key(view, opened.record, opened.settings, checked)
+        if number is not None:
+            return find_decision(view, opened.record, opened.settings, number)
+        return None
+
+    known = opened.state
+    decided = MAX_LIVE_SLOTS if known is None else known.next_slot
+    if number is not None and number < decided:
+        with opened.view() as view:  # a reader makes no writer wait
+            answer = find(view)
+        if answer is not None:
+            return answer, False
+    with opened.writing() as (log, state):
+        if checked or (number is not None and number < state.next_slot):
+            answer = find(log)  # another client may have decided it meanwhile
+            if answer is not None:
+                return answer, False
+            if number is not None and not state.is_skipped(number):
+                raise CorruptionError(
+                    f"slot {number} was decided, but the log has no decision for it"
+                )
+        return decide(log, state, number, checked), True
 
 
 def decide(log: Log, state: ExperimentState, slot: int | None, key: str | None) -> Decision:

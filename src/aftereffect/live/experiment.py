@@ -13,7 +13,7 @@ from aftereffect._core import (
     check_writable,
     require_extra,
 )
-from aftereffect.errors import CorruptionError, ParameterError
+from aftereffect.errors import ParameterError
 from aftereffect.lag import LagEstimate, estimate_lag
 from aftereffect.live import _rules as rules
 from aftereffect.live._reading import OpenLog
@@ -27,7 +27,7 @@ from aftereffect.live.records import (
     read_totals,
     save_history,
 )
-from aftereffect.live.settings import MAX_LIVE_SLOTS, Settings, check_name
+from aftereffect.live.settings import Settings, check_name
 from aftereffect.live.status import Status, check_playable, make_status
 from aftereffect.live.storage import DEFAULT_STORAGE, Record, Storage, View, open_or_borrow
 from aftereffect.policies import Policy
@@ -202,34 +202,7 @@ class Experiment:
         self, slot: int | None = None, key: str | None = None
     ) -> tuple[Decision, bool]:
         """Do what `ask` does, and also return whether the decision is new."""
-        if slot is not None and key is not None:
-            raise ParameterError("ask with a slot or with a key, not with both")
-        number = None if slot is None else check_int("slot", slot)
-        checked = None if key is None else rules.check_key(key)
-
-        def find(view: View) -> Decision | None:
-            if checked is not None:
-                return rules.find_decision_by_key(view, self._log.record, self.settings, checked)
-            if number is not None:
-                return rules.find_decision(view, self._log.record, self.settings, number)
-            return None
-
-        decided = MAX_LIVE_SLOTS if self._log.state is None else self._log.state.next_slot
-        if number is not None and number < decided:
-            with self.read_log() as view:  # a reader makes no writer wait
-                answer = find(view)
-            if answer is not None:
-                return answer, False
-        with self._log.writing() as (log, state):
-            if checked or (number is not None and number < state.next_slot):
-                answer = find(log)  # another client may have decided it meanwhile
-                if answer is not None:
-                    return answer, False
-                if number is not None and not state.is_skipped(number):
-                    raise CorruptionError(
-                        f"slot {number} was decided, but the log has no decision for it"
-                    )
-            return rules.decide(log, state, number, checked), True
+        return rules.find_or_decide(self._log, slot, key)
 
     def tell(
         self,
