@@ -70,12 +70,12 @@ def test_the_limits_are_those_of_the_service():
         f"{_connections.MAX_HEADERS}, and {_connections.MAX_HEAD >> 10} KB in all | 431 |",
         f"{_connections.MAX_URL >> 10} KB | 414 |",
         f"connections from one peer | {_connections.MAX_PER_PEER} |",
-        f"connections in all | {_connections.MAX_CONNECTIONS:,},",
+        f"connections in all | {_connections.MAX_CONNECTIONS:,}; if",
     )
     assert all(limit in GUIDE for limit in limits)
     assert (
-        f"at most {lag.MAX_SLOTS:,} slots, fewer from nine arms on, "
-        f"and none is made for more than {lag.MAX_ARMS} arms" in " ".join(GUIDE.split())
+        f"at most {lag.MAX_SLOTS:,} slots, and fewer if there are nine arms or more. "
+        f"With more than {lag.MAX_ARMS} arms, there is no estimate." in " ".join(GUIDE.split())
     )
 
 
