@@ -342,7 +342,7 @@ def test_traces_that_do_not_exist_are_refused(study):
         study.trace("ucb1", 30)
     long = ae.simulate("ars-ucb", ENV, 10**9, 1, seed=1)
     with pytest.raises(
-        ae.ParameterError, match="at most 100,000,000 of them, got a horizon of 1,000,000,000"
+        ae.ParameterError, match="at most 100,000,000 slots, got a horizon of 1,000,000,000"
     ):
         long.trace(0, 0)
 

@@ -364,7 +364,7 @@ x = 1
         refused(capsys, path),
         ("grid.policy[0]", "unknown parameter {alfa}: did you mean 'alpha'?"),
         ("grid.policy[1]", "expected text, in quotes, got 3"),
-        ("grid.means[1]", "at least two arms, got 1"),
+        ("grid.means[1]", "at least two numbers, one per arm, got 1"),
         ("grid.means[2]", "must be a list, got 7"),
         ("grid.horizon[1]", "whole number from 1 to 9,007,199,254,740,992, got 'many'"),
         ("grid.horizon[2]", "got 0"),
