@@ -132,9 +132,10 @@ def report() -> str:
         are {len(MEANS)} Bernoulli arms of mean {MEANS[0]} to {MEANS[-1]}, and T =
         {AT_ONCE.horizon:,}.
         "Late" means that every reward arrives in equal shares at the lags {first} to {end - 1}; the
-        total of a slot is credited to the arm pulled in that slot. If regrets are more than
-        {TOLERANCE} standard errors apart, they are marked as other work. Not in the table: with the
-        same delay and T = {IN_ROUNDS.horizon:,}, ARS-UCB simulates
+        total of a slot is credited to the arm pulled in that slot. A regret that is
+        more than {TOLERANCE} standard errors from that of aftereffect is marked "other work": the
+        two programs do not do the same. Not in the table: with the same delay and T =
+        {IN_ROUNDS.horizon:,}, ARS-UCB simulates
         {format_digits(in_rounds.slots_per_cpu_second / 1e6, 2)} million slots per CPU second, since
         it does not play them one by one."""
     return f"{compared}\n\n{textwrap.fill(' '.join(caption.split()), width=100)}"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from aftereffect._core.text import text_table
 from aftereffect.live import Experiment, Storage, TotalInput, chain_start, open_storage
-from aftereffect.live._reading import is_snapshot_due, take_snapshot
 from aftereffect.live._rules import decide, tell
+from aftereffect.live._snapshots import is_snapshot_due, take_snapshot
 from aftereffect.live._state import ExperimentState, SnapshotMark
 from contestants.live import NAME, Player, begun
 from measure import duration, verdict

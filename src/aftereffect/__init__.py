@@ -1,4 +1,4 @@
-"""Bandits whose rewards come late, spread over time, and anonymous.
+"""Bandits whose rewards arrive late, spread over time, and anonymously.
 
 In every slot one arm is played; its reward arrives bit by bit in later slots; all that is observed
 is one total per slot, mixed from every arm played before.

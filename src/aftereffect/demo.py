@@ -1,4 +1,4 @@
-"""Simulated experiments that play against a service of their own: something to watch at once."""
+"""Simulated experiments on a service of their own: they show what the service and its page do."""
 
 import shutil
 import sys

@@ -58,7 +58,7 @@ class UnknownPolicyError(ParameterError, KeyError):
 
 
 @contextmanager
-def about(field: str) -> Iterator[None]:
+def name_field(field: str) -> Iterator[None]:
     """Set ``field`` of the errors raised within."""
     try:
         yield

@@ -199,7 +199,7 @@ class Tabulated(Growth):
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise ParameterError(
-                "growth must be a growth such as power(2) or a callable, "
+                "growth must be power(p), exponential or a function of the round, "
                 f"got {short_repr(self.function)}"
             )
         self._table(_CHECKED_ROUNDS, MAX_SLOTS)

@@ -97,7 +97,7 @@ def test_help_and_version(run):
         (["simulate", "--policy", "ucb1", "--means", ".5,.1", "--horizon", "\u0661\u0660"],
          "--horizon: expected a number, got '\u0661\u0660'"),
         (["simulate", "--policy", "ucb1", "--means", ".5,1e-400", "--horizon", "9"],
-         "at least 5e-324 in size, got '1e-400'"),
+         "at least 5e-324 without its sign, got '1e-400'"),
         ([*SIMULATE, "--checkpoints", "1e9"], "checkpoints must be a whole number from 1 to 10,000"),
         (["reproduce", "--figure", "99"], "there is no figure 99"),
         (["reproduce", "--figure", "14.5"], "there is no figure 14.5"),

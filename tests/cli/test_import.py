@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import aftereffect as ae
-from aftereffect.cli._app import _move_imports_first
+from aftereffect.cli import _move_imports_first
 
 SOURCES = Path(ae.__file__).parents[1]
 GUIDE = (Path(__file__).parents[2] / "docs" / "extend.md").read_text()

@@ -3,7 +3,7 @@
 import pytest
 
 import aftereffect as ae
-from aftereffect.cli._totals_file import read_totals_file
+from aftereffect.cli._formats import read_totals_file
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ ENV = ae.StochasticBandit([0.9, 0.1])
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ae.StochasticBandit([0.5]), "means must hold at least two arms, got 1"),
-        (lambda: ae.StochasticBandit([]), "means must hold at least two arms, got 0"),
+        (lambda: ae.StochasticBandit([0.5]), "means must be at least two numbers, one per arm, got 1"),
+        (lambda: ae.StochasticBandit([]), "means must be at least two numbers, one per arm, got 0"),
         (lambda: ae.StochasticBandit([0.5, 1.1]), "the mean of arm 1 must be a number from 0 to 1, got 1.1"),
         (lambda: ae.StochasticBandit([-0.1, 0.5]), "the mean of arm 0 must be a number from 0 to 1, got -0.1"),
         (lambda: ae.StochasticBandit([0.5, math.nan]), "the mean of arm 1 must be a number from 0 to 1, got nan"),
@@ -36,7 +36,7 @@ ENV = ae.StochasticBandit([0.9, 0.1])
         (lambda: ae.Geometric(0.5).tail(1.5), "lags must be whole numbers, got 1.5"),
         (lambda: ae.Interval(1, 1).tail([0, 1.5]), "lags must be whole numbers, got [0, 1.5]"),
         (lambda: ae.simulate("ucb1", ae.StochasticBandit([0.9, 0.1], ae.Geometric(1 - 1e-10)), 10**9, engine="slotwise"),
-         "geometric(0.9999999999) reaches over 1,000,000,000 slots, too many to keep one by one: use the roundwise engine"),
+         "geometric(0.9999999999) has a reach of 1,000,000,000 slots, too many for the slotwise engine: use the roundwise engine"),
         (lambda: ae.UniformDelay(-1, 3), "first must be a whole number from 0 to 10,000,000, got -1"),
         (lambda: ae.UniformDelay(3, 2), "the last lag must be at least the first, 3, got 2"),
         (lambda: ae.UniformDelay(1.5, 2), "first must be a whole number from 0 to 10,000,000, got 1.5"),

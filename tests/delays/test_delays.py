@@ -10,7 +10,7 @@ import aftereffect as ae
 import samples
 from aftereffect.delays import FiniteLagLaw
 from aftereffect.delays._engines import ARRIVALS
-from aftereffect.delays._exponential_fit import fit_exponentials, hurwitz_zeta
+from aftereffect.delays.power_law import fit_exponentials, hurwitz_zeta
 
 LAGS = np.arange(-2, 2_000)
 each_delay = pytest.mark.parametrize("delay", samples.LAG_LAWS, ids=str)
@@ -149,6 +149,6 @@ def test_shares_of_a_spread_of_ones_own_are_checked(shares):
     for delay in (own, ae.PerArm([own, ae.Immediate()])):
         with pytest.raises(
             ae.ParameterError,
-            match="the shares of own must be an array of numbers from 0 on that sum to 1",
+            match="the shares of own must be numbers of at least 0 that sum to 1",
         ):
             ae.StochasticBandit([0.9, 0.1], delay)

@@ -16,14 +16,15 @@ from aftereffect.cli import main
 from aftereffect.lag._model import (
     RELATIVE_DEVIATIONS,
     Evidence,
+    Observations,
     fill_gaps,
     lag_edges,
+    read_observations,
     shares_played,
 )
 from aftereffect.lag._noise import DRIFT_COLUMNS, drift_and_patterns, fit_noise
-from aftereffect.lag._observations import Observations, read_observations
+from aftereffect.lag._posterior import shares_of
 from aftereffect.lag._sampler import sample
-from aftereffect.lag._shapes import shares_of
 from aftereffect.simulation import trace_run
 
 MEANS = (0.9, 0.6, 0.3)

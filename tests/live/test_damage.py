@@ -11,7 +11,7 @@ from collections import defaultdict
 import pytest
 
 import aftereffect as ae
-from aftereffect.live.events import Link, fingerprint, proves
+from aftereffect.live.events import Link, fingerprint, is_intact
 from aftereffect.live.storage import _schema as schema
 from databases import SETTINGS, contents, everything, lines_of, url
 
@@ -460,4 +460,4 @@ def test_hashes_are_those_of_plain_json():
     for total in (0.1, -1 / 3, 5e-324, 1.7976931348623157e308, 2.0**53 + 2, 0.0, None):
         event = Link(2**40, b"before").next("total", 2**39, round=7, total=total, key='k "ä"')
         assert event.hash == hashlib.sha256(b"before" + json.dumps(event[:-1]).encode()).digest()
-        assert not proves(event._replace(total=b"1"), b"before")
+        assert not is_intact(event._replace(total=b"1"), b"before")

@@ -330,7 +330,9 @@ def test_a_file_that_is_replaced_in_the_middle_of_a_transaction(whole, tmp_path)
                 log.save(log.snapshot())
                 copy.replace(whole)
 
-        with pytest.raises(ae.StorageError, match="the file that is there now has nothing of this"):
+        with pytest.raises(
+            ae.StorageError, match="the file that is there now does not belong to this storage"
+        ):
             save()
 
 

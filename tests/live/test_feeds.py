@@ -60,8 +60,8 @@ def arrays_of(policy_state):
 
 
 def state(experiment):
-    with experiment._reading() as (_, state):
-        return state.ahead().policy_state
+    with experiment._log.reading() as (_, state):
+        return state.look_ahead().policy_state
 
 
 def check_nothing_is_ignored(experiment):
@@ -119,7 +119,7 @@ def test_a_policy_whose_rounds_are_too_short_says_so_at_once():
     (note,) = experiment.status().notes
     assert note == (
         "totals come 24 slots late, and 96% of the slots only waited for them: "
-        "the rounds of this policy are too short for this feed"
+        "the rounds of this policy are too short for totals that come so late"
     )
     assert f"note: {note}" in str(experiment.status())
 
@@ -362,7 +362,7 @@ def test_totals_of_version_0_1_0_name_no_arm():
         experiment.tell(slot, 10 * slot)
     with experiment.read_log() as view:
         events = view.events(0, 100)
-    head, old = chain_start(experiment._record), []
+    head, old = chain_start(experiment.record), []
     for event in events:
         given = {
             name: getattr(event, name)
@@ -374,6 +374,6 @@ def test_totals_of_version_0_1_0_name_no_arm():
             )
         )
         head = Link(old[-1].seq, old[-1].hash)
-    folded = ExperimentState(experiment.settings, chain_start(experiment._record)).fold_all(old)
-    assert arrays_of(folded.ahead().policy_state) == arrays_of(state(experiment))
+    folded = ExperimentState(experiment.settings, chain_start(experiment.record)).fold_all(old)
+    assert arrays_of(folded.look_ahead().policy_state) == arrays_of(state(experiment))
     assert folded.missing == 0

@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 
 import aftereffect as ae
 from aftereffect.live import chain_start
-from aftereffect.live._reading import take_snapshot
+from aftereffect.live._snapshots import take_snapshot
 from aftereffect.live._state import ExperimentState
 
 ARMS = ("A", "B", "C")
@@ -118,10 +118,10 @@ class Machine(RuleBasedStateMachine):
     def take(self, slot):
         """A decision was answered: it must be what the rules allow."""
         assert slot.slot == self.next
-        with self.clients[0].storage.reading(self.clients[0]._record.id) as view:
+        with self.clients[0].storage.reading(self.clients[0].record.id) as view:
             (until,) = [
                 event.until
-                for event, _ in view.about(slot.slot, slot.slot + 1)
+                for event, _ in view.slot_events(slot.slot, slot.slot + 1)
                 if event.kind == "decision"
             ]
         carried = []
@@ -301,7 +301,7 @@ class Machine(RuleBasedStateMachine):
             self.note(outstanding[0], 2.5)
         elif moment == "after":
             self.take(self.clients[who].ask(self.next))
-        with self.clients[who]._reading() as (_, state):
+        with self.clients[who]._log.reading() as (_, state):
             assert state.next_slot == self.next
 
     @rule(who=who)
@@ -328,7 +328,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def the_log_is_what_was_answered_and_recorded(self):
-        with self.clients[0].storage.reading(self.clients[0]._record.id) as view:
+        with self.clients[0].storage.reading(self.clients[0].record.id) as view:
             events = view.events(0, 10**6)
         decisions = [(e.slot, ARMS[e.arm], e.round) for e in events if e.kind == "decision"]
         assert decisions == [(slot.slot, slot.arm, slot.round) for slot in self.decided.values()]
@@ -343,10 +343,10 @@ class Machine(RuleBasedStateMachine):
             slot: total for slot, (total, _) in self.totals_by_slot.items()
         }
         fold = ExperimentState(
-            self.clients[0].settings, chain_start(self.clients[0]._record)
+            self.clients[0].settings, chain_start(self.clients[0].record)
         ).fold_all(events)
         for client in self.clients:
-            with client._reading() as (_, state):
+            with client._log.reading() as (_, state):
                 assert as_one(state) == as_one(fold)
 
     @invariant()
@@ -382,7 +382,7 @@ class Machine(RuleBasedStateMachine):
 
 def as_one(state):
     """All that a state is, and what it would decide next."""
-    return take_snapshot(state), take_snapshot(state.ahead()), state.difference
+    return take_snapshot(state), take_snapshot(state.look_ahead()), state.difference
 
 
 def test_whatever_clients_do_the_promises_hold(connect, request):

@@ -22,8 +22,8 @@ def events(experiment):
 
 def state(experiment):
     """What the policy knows when the next slot is decided."""
-    with experiment._reading() as (_, state):
-        return state.ahead().policy_state
+    with experiment._log.reading() as (_, state):
+        return state.look_ahead().policy_state
 
 
 @pytest.fixture
@@ -269,7 +269,7 @@ def test_an_interrupt_while_looking_ahead_leaves_nothing_behind(monkeypatch):
     for slot in range(5):
         experiment.ask()
         experiment.tell(slot, slot)
-    with experiment._reading() as (_, state):
+    with experiment._log.reading() as (_, state):
         kernels = state.kernels
 
     def interrupted(*given):
@@ -789,7 +789,6 @@ def test_two_who_hold_the_same_experiment_see_each_other(connect):
 
 def test_long_logs_are_read_in_pieces(monkeypatch):
     from aftereffect.live import _reading as reading
-    from aftereffect.live import experiment as pieces
 
     experiment = created()
     for slot in range(40):
@@ -797,7 +796,7 @@ def test_long_logs_are_read_in_pieces(monkeypatch):
         experiment.tell(slot, slot)
     status, history = experiment.status(), experiment.history()
     monkeypatch.setattr(reading, "_PIECE", 7)
-    monkeypatch.setattr(pieces, "_PIECE", 3)
+    monkeypatch.setattr(reading, "_SLOTS", 3)
     experiment.storage._find(1).visible = 80, None
     again = ae.Experiment.open("banner", storage=experiment.storage)
     assert again.status() == status

@@ -26,7 +26,7 @@ def test_a_newer_schema_is_refused(whole):
     ):
         with pytest.raises(
             ae.StorageError,
-            match=r"its tables have version 7, made by a newer aftereffect; this one knows up to 3: update it$",
+            match=r"its tables have version 7, made by a newer aftereffect; this version can read up to 3: update aftereffect$",
         ):
             call()
     assert lines_of(whole) == before

@@ -11,7 +11,7 @@ from scipy import stats
 
 import aftereffect as ae
 import independent_adversarial as independent
-from aftereffect.policies import _blocks, _learners, named_arrays
+from aftereffect.policies import _learners, clw, named_arrays
 from aftereffect.simulation import Task, interpret_driver, prepare, run_batch
 
 VARIANTS, BASES = ("colt", "jmlr", "seed"), ("exp3", "exp3-gain", "tsallis")
@@ -208,7 +208,7 @@ MEAN_BLOCK = {
 )
 def test_blocks_are_those_of_coins_tossed_slot_by_slot(variant, d):
     rng = np.random.default_rng(d)
-    length, least = _blocks.VARIANTS[variant].length, 2 * d + (variant == "jmlr")
+    length, least = clw.VARIANTS[variant].length, 2 * d + (variant == "jmlr")
     ours = np.array([length(d, rng) for _ in range(4_000)])
     mean = MEAN_BLOCK[variant](d)
     slots = int(4_000 * mean)
@@ -227,7 +227,7 @@ def test_smallest_gaps():
     for d in (10, 20):
         for variant, least in (("colt", 2 * d), ("seed", 2 * d), ("jmlr", 2 * d + 1)):
             rng = np.random.default_rng(d)
-            lengths = [_blocks.VARIANTS[variant].length(d, rng) for _ in range(3_000)]
+            lengths = [clw.VARIANTS[variant].length(d, rng) for _ in range(3_000)]
             assert min(lengths) == least
 
 

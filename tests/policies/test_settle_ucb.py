@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 from scipy.special import rel_entr
 
 import aftereffect as ae
-from aftereffect.policies import _kl, _settling, settle_ucb
+from aftereffect.policies import _averages, _settling, settle_ucb
 from aftereffect.simulation import trace_run
 
 RNG = np.random.default_rng(0)
@@ -62,9 +62,9 @@ class Play:
 @pytest.mark.parametrize("p", [0.0, 0.02, 0.5, 0.97, 1.0])
 @pytest.mark.parametrize("q", [0.01, 0.5, 0.98])
 def test_divergences(p, q):
-    assert _kl.kl_bernoulli(p, q) == pytest.approx(divergence(p, q), abs=1e-12)
-    assert _kl.kl_poisson(p, q) == pytest.approx(float(rel_entr(p, q)) + q - p, abs=1e-12)
-    assert _kl.kl_poisson(p, q) <= _kl.kl_bernoulli(p, q) + 1e-12
+    assert _averages.kl_bernoulli(p, q) == pytest.approx(divergence(p, q), abs=1e-12)
+    assert _averages.kl_poisson(p, q) == pytest.approx(float(rel_entr(p, q)) + q - p, abs=1e-12)
+    assert _averages.kl_poisson(p, q) <= _averages.kl_bernoulli(p, q) + 1e-12
 
 
 @pytest.mark.parametrize("average", [0.0, 0.1, 0.5, 0.93])
@@ -72,17 +72,17 @@ def test_divergences(p, q):
 def test_index_is_where_the_evidence_is_the_logarithm(average, plays):
     log = math.log(5_000)
     wanted = brentq(lambda q: plays * divergence(average, q) - log, average + 1e-12, 1 - 1e-15)
-    assert _kl.highest_mean(average, plays, log, 0.0) == pytest.approx(wanted, abs=1e-8)
-    assert _kl.highest_mean(average, plays, log, 50.0) >= wanted - 1e-8
-    assert _kl.highest_mean(1.0, plays, log, 0.0) == 1.0
+    assert _averages.highest_mean(average, plays, log, 0.0) == pytest.approx(wanted, abs=1e-8)
+    assert _averages.highest_mean(average, plays, log, 50.0) >= wanted - 1e-8
+    assert _averages.highest_mean(1.0, plays, log, 0.0) == 1.0
 
 
 def test_edge_noise_never_says_less_than_totals_at_random_lags():
     for edge_noise in (0.0, 10.0, 1e9):
-        assert _kl.evidence(0.3, 20, 0.8, edge_noise) >= 20 * _kl.kl_poisson(0.3, 0.8)
-    assert _kl.evidence(0.3, 20, 0.8, 0.0) == pytest.approx(20 * divergence(0.3, 0.8))
-    assert _kl.evidence(0.9, 20, 0.8, 0.0) == 0
-    assert _kl.evidence(0.9, 20, 1.0, 0.0) == math.inf
+        assert _averages.evidence(0.3, 20, 0.8, edge_noise) >= 20 * _averages.kl_poisson(0.3, 0.8)
+    assert _averages.evidence(0.3, 20, 0.8, 0.0) == pytest.approx(20 * divergence(0.3, 0.8))
+    assert _averages.evidence(0.9, 20, 0.8, 0.0) == 0
+    assert _averages.evidence(0.9, 20, 1.0, 0.0) == math.inf
 
 
 def test_kl_rounds_choose_as_a_literal_version_does():

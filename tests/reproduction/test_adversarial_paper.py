@@ -17,7 +17,7 @@ from aftereffect.reproduction import Settings, reproduce
 from aftereffect.reproduction.adversarial import CLAIMS, FIGURES
 from aftereffect.reproduction.adversarial.claims import AdversarialEvidence
 from aftereffect.reproduction.adversarial.figures import OURS, STYLES, clw
-from aftereffect.reproduction.judging import judge_claim
+from aftereffect.reproduction.chapters import judge_claim
 from aftereffect.simulation import PolicyRuns, Study
 
 LINEAR, TRUE_D, WRONG_D = CLAIMS

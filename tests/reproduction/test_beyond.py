@@ -7,9 +7,8 @@ import polars as pl
 import pytest
 
 import aftereffect as ae
-from aftereffect.reproduction import Settings, reproduce, summarize_regret
+from aftereffect.reproduction import Settings, beyond, reproduce, summarize_regret
 from aftereffect.reproduction.beyond import FIGURES
-from aftereffect.reproduction.beyond import chapter as beyond
 from aftereffect.reproduction.beyond.claims import list_claims
 from aftereffect.reproduction.beyond.figures import (
     ARS,
@@ -21,7 +20,7 @@ from aftereffect.reproduction.beyond.figures import (
     RegretEvidence,
     RegretFigure,
 )
-from aftereffect.reproduction.judging import judge_claim
+from aftereffect.reproduction.chapters import judge_claim
 
 HORIZONS = (10**4, 10**5, 10**6)
 CLAIMS = list_claims(HORIZONS)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from aftereffect.errors import ParameterError
-from aftereffect.reproduction.judging import (
+from aftereffect.reproduction.chapters import (
     judge_claim,
     judge_draws,
     middle_95,

@@ -14,7 +14,7 @@ import pytest
 
 import aftereffect as ae
 import make_data
-from aftereffect.reproduction.adversarial import sources
+from aftereffect.reproduction.adversarial import figures
 from aftereffect.reproduction.datasets import _files, load_coupon, load_outbrain
 from aftereffect.reproduction.datasets.coupon import COUPONS
 from aftereffect.reproduction.datasets.outbrain import ADS
@@ -77,10 +77,9 @@ def coupon(tmp_path):
 @pytest.fixture
 def unpacked(monkeypatch):
     """The files that are opened, in order: none where a result is taken from the cache."""
-    opened = []
+    opened, read_blocks = [], _files.read_blocks
     monkeypatch.setattr(
-        "aftereffect.reproduction.datasets._tables.read_blocks",
-        lambda path: opened.append(path.name) or _files.read_blocks(path),
+        _files, "read_blocks", lambda path: opened.append(path.name) or read_blocks(path)
     )
     return opened
 
@@ -319,13 +318,15 @@ class TestNothingIsLeftBehind:
         write_files(data, OUTBRAIN, ending)
         before = sorted(data.iterdir())
 
+        read_blocks = _files.read_blocks
+
         def interrupted(path):
-            lines = _files.read_blocks(path)
+            lines = read_blocks(path)
             yield next(lines)
             yield next(lines)
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("aftereffect.reproduction.datasets._tables.read_blocks", interrupted)
+        monkeypatch.setattr(_files, "read_blocks", interrupted)
         with pytest.raises(KeyboardInterrupt):
             load_outbrain(data, 10)
         assert sorted(data.iterdir()) == before
@@ -549,13 +550,13 @@ def test_without_polars(outbrain, monkeypatch):
 
 
 def test_stand_ins_are_shares():
-    assert sum(sources.OUTBRAIN_PARENTS.values()) == pytest.approx(1)
-    assert sum(sources.OUTBRAIN_PAGE_CLUSTERS) == pytest.approx(1)
-    largest = sorted(sources.OUTBRAIN_PARENTS.values(), reverse=True)[:3]
+    assert sum(figures.OUTBRAIN_PARENTS.values()) == pytest.approx(1)
+    assert sum(figures.OUTBRAIN_PAGE_CLUSTERS) == pytest.approx(1)
+    largest = sorted(figures.OUTBRAIN_PARENTS.values(), reverse=True)[:3]
     assert [share / sum(largest) for share in largest] == pytest.approx(
-        sources.OUTBRAIN_THREE_LARGEST, abs=5e-4
+        figures.OUTBRAIN_THREE_LARGEST, abs=5e-4
     )
-    assert len(sources.COUPON_WEEKDAYS) == 7
+    assert len(figures.COUPON_WEEKDAYS) == 7
 
 
 REAL = os.environ.get("AFTEREFFECT_DATA")
@@ -599,7 +600,7 @@ class TestRealFiles:
 
     def test_choosy_coupons(self, coupons):
         found = load_coupon(coupons, 4_537, only_choosy=True).flags
-        assert found.mean(axis=0).round(3).tolist() == list(sources.COUPON_WEEKDAYS)
+        assert found.mean(axis=0).round(3).tolist() == list(figures.COUPON_WEEKDAYS)
         message = refusal(lambda: load_coupon(coupons, 4_538, only_choosy=True))
         assert message.endswith("it has 4,537 coupons with flags, not all set")
 

@@ -27,8 +27,9 @@ from aftereffect.reproduction import (
 )
 from aftereffect.reproduction._report import format_command
 from aftereffect.reproduction.chapters import StoredStudy
-from aftereffect.reproduction.stochastic import CLAIMS, FIGURES
-from aftereffect.reproduction.stochastic.chapter import (
+from aftereffect.reproduction.stochastic import (
+    CLAIMS,
+    FIGURES,
     PAPER_ORDER,
     draw_study,
     list_options,
@@ -256,7 +257,7 @@ def contents(folder):
 def test_a_figure_shows_all_policies_and_again_those_of_the_paper(folder, tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr(
-        "aftereffect.reproduction.stochastic.chapter.save_canvas",
+        "aftereffect.reproduction.stochastic.save_canvas",
         lambda canvas, *_: drawn.append(canvas),
     )
     study = ae.Study.load(folder / "studies" / "figure-15.parquet")

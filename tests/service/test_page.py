@@ -199,7 +199,7 @@ def test_warns_and_shows_gaps(storage, serve, visit):
     page = visit(f"{serve()}#late")
     drawn(page)
     expect(part(page, "notes").locator("li")).to_have_text(
-        re.compile("^Totals come 24 slots late, and .* for this feed[.]$")
+        re.compile("^Totals come 24 slots late, and .* that come so late[.]$")
     )
     expect(fact(page, "totals come")).to_have_text("24 slots late")
     expect(fact(page, "slots decided")).to_have_text("101, 40 skipped")

@@ -14,7 +14,7 @@ import aftereffect as ae
 from aftereffect.lag import estimate as lag
 from aftereffect.service import _connections, _read_routes, _routes, create_token
 from aftereffect.service._auth import is_loopback
-from aftereffect.service._pools import LIMITS
+from aftereffect.service._experiments import LIMITS
 from services import EXPERIMENT, call, in_thread
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "service.md").read_text()
@@ -45,7 +45,7 @@ def test_the_unit_can_be_read():
     unit.read_string(text)
     command = unit["Service"]["ExecStart"].split()
     assert command[0].endswith("/aftereffect")
-    from aftereffect.cli._app import app
+    from aftereffect.cli import app
 
     assert app.parse_args(command[1:])[0].__name__ == "serve"
 
@@ -70,12 +70,12 @@ def test_the_limits_are_those_of_the_service():
         f"{_connections.MAX_HEADERS}, and {_connections.MAX_HEAD >> 10} KB in all | 431 |",
         f"{_connections.MAX_URL >> 10} KB | 414 |",
         f"connections from one peer | {_connections.MAX_PER_PEER} |",
-        f"connections in all | {_connections.MAX_CONNECTIONS:,},",
+        f"connections in all | {_connections.MAX_CONNECTIONS:,}; if",
     )
     assert all(limit in GUIDE for limit in limits)
     assert (
-        f"at most {lag.MAX_SLOTS:,} slots, fewer from nine arms on, "
-        f"and none is made for more than {lag.MAX_ARMS} arms" in " ".join(GUIDE.split())
+        f"at most {lag.MAX_SLOTS:,} slots, and fewer if there are nine arms or more. "
+        f"With more than {lag.MAX_ARMS} arms, there is no estimate." in " ".join(GUIDE.split())
     )
 
 

@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 import pytest
 
 import aftereffect as ae
-from aftereffect.service import Worker, _cache, _connections, _pools
+from aftereffect.service import Worker, _cache, _connections, _experiments
 from aftereffect.service._cache import VerificationCache
 from aftereffect.service._errors import RefusalError
-from aftereffect.service._pools import LIMITS, Limits, Pool
+from aftereffect.service._experiments import LIMITS, Limits, Pool
 from playing import played
 from services import EXPERIMENT, Process, call, in_thread, wait_until
 
@@ -337,7 +337,7 @@ def test_what_work_raises_is_raised(monkeypatch):
 
 
 def test_a_queue_that_is_full_is_answered_with_429(service, storage, monkeypatch):
-    monkeypatch.setitem(_pools.LIMITS, "heavy", Limits(1, 1, 2, 60.0))
+    monkeypatch.setitem(_experiments.LIMITS, "heavy", Limits(1, 1, 2, 60.0))
     with ae.open_storage(storage) as place:
         played(place, "long", ["A", "B"], 20_000)
     with in_thread(storage) as another, ThreadPoolExecutor(12) as many:
@@ -435,7 +435,7 @@ def test_a_worker_that_ends_is_started_again_and_ends_with_the_service(storage):
     finally:
         worker.close()
     assert worker._process.returncode is not None
-    with pytest.raises(ae.StorageError, match="about to end"):
+    with pytest.raises(ae.StorageError, match="the service is stopping"):
         worker.call("history", "long", -1, 10)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import aftereffect as ae
 from aftereffect.cli import main
-from aftereffect.service import _pools
+from aftereffect.service import _experiments
 from aftereffect.service._monitoring import JsonFormatter, log_to_stderr
 from aftereffect.service._scans import Feed, read_feed
 from services import EXPERIMENT, Lines, Process, call, in_thread, wait_until
@@ -146,7 +146,9 @@ def test_logging_is_set_up_for_all_of_the_process():
 
 
 def test_health_tells_of_a_storage_that_cannot_be_written(storage, monkeypatch, notes):
-    monkeypatch.setitem(_pools.LIMITS, "health", _pools.LIMITS["health"]._replace(seconds=0.5))
+    monkeypatch.setitem(
+        _experiments.LIMITS, "health", _experiments.LIMITS["health"]._replace(seconds=0.5)
+    )
     with in_thread(storage) as service:
         assert call(service, "GET", "/healthz")[0] == 200
         connection = sqlite3.connect(storage.removeprefix("sqlite:///"), isolation_level=None)
@@ -167,7 +169,9 @@ def test_health_tells_of_a_storage_that_cannot_be_written(storage, monkeypatch, 
 def test_a_database_that_hangs(postgres, monkeypatch, notes):
     """A stopped PostgreSQL takes connections and never answers; /healthz did not either."""
     for kind in ("access", "health", "write"):
-        monkeypatch.setitem(_pools.LIMITS, kind, _pools.LIMITS[kind]._replace(seconds=1.0))
+        monkeypatch.setitem(
+            _experiments.LIMITS, kind, _experiments.LIMITS[kind]._replace(seconds=1.0)
+        )
     url = postgres.url()
     server = int((postgres.folder / "data" / "postmaster.pid").read_text().split()[0])
     with in_thread(url) as service:

@@ -3,7 +3,7 @@
 import pytest
 
 import aftereffect as ae
-from aftereffect.simulation import _limits, plan_study, trace_run
+from aftereffect.simulation import _runs, plan_study, trace_run
 
 ENV = ae.StochasticBandit([0.9, 0.1])
 POLICIES = ["ucb1", "round-robin"]
@@ -14,7 +14,7 @@ def limit(monkeypatch, tmp_path):
     """A container that may use a GiB."""
     path = tmp_path / "memory.max"
     path.write_text(f"{2**30}\n")
-    monkeypatch.setattr(_limits, "_CONTAINER_LIMIT", path)
+    monkeypatch.setattr(_runs, "_CONTAINER_LIMIT", path)
     return path
 
 

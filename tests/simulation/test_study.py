@@ -270,7 +270,7 @@ def test_pandas(study, monkeypatch):
     monkeypatch.setattr("aftereffect._core.imports.find_spec", lambda module: None)
     with pytest.raises(
         ae.MissingExtraError,
-        match="this needs pandas: install it beside aftereffect, no extra brings it",
+        match="this needs pandas: install it with pip, as no extra of aftereffect includes it",
     ):
         study.to_pandas()
     monkeypatch.setattr("aftereffect._core.imports.find_spec", lambda module: object())
@@ -342,7 +342,7 @@ def test_traces_that_do_not_exist_are_refused(study):
         study.trace("ucb1", 30)
     long = ae.simulate("ars-ucb", ENV, 10**9, 1, seed=1)
     with pytest.raises(
-        ae.ParameterError, match="at most 100,000,000 of them, got a horizon of 1,000,000,000"
+        ae.ParameterError, match="at most 100,000,000 slots, got a horizon of 1,000,000,000"
     ):
         long.trace(0, 0)
 
@@ -385,7 +385,7 @@ def test_progress_true_prints_to_standard_error(capsys):
 
 def test_progress_on_a_terminal_is_a_bar(capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr("aftereffect.simulation._simulate._BAR_PAUSE", 0.0)
+    monkeypatch.setattr("aftereffect.simulation._plan._BAR_PAUSE", 0.0)
     with print_progress(4, "cells") as show:
         show(2, "about 3 s left")
         show(2)

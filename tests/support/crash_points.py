@@ -10,8 +10,8 @@ import sys
 import sqlalchemy as sa
 
 import aftereffect as ae
-from aftereffect.live.storage import _connections
-from aftereffect.live.storage._connections import execute
+from aftereffect.live.storage import _schema
+from aftereffect.live.storage._schema import execute
 
 SETTINGS = {"arms": ["A", "B"], "policy": "ars-ucb", "reward_range": (0, 10), "seed": 1}
 #: Events of SQLAlchemy; a connection is checked in after the commit.
@@ -45,7 +45,7 @@ def kill_at(engine, point):
 
     for moment in MOMENTS:
         sa.event.listen(engine, moment, passed)
-    _connections.execute = between
+    _schema.execute = between
 
 
 def is_killed(url, name, operation, point):

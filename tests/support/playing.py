@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 from aftereffect import Experiment
 from aftereffect.live import ExperimentState, TotalInput, chain_start
-from aftereffect.live._reading import take_snapshot
 from aftereffect.live._rules import decide, tell
+from aftereffect.live._snapshots import take_snapshot
 
 #: The shares of a reward that arrive in the slot of its pull and after it: a mean lag of 7.5.
 LATE = (0.0,) * 4 + (1 / 8,) * 8

@@ -15,8 +15,8 @@ import pytest
 import aftereffect as ae
 from aftereffect.cli import main
 from aftereffect.simulation import Task
+from aftereffect.sweeps import Estimate
 from aftereffect.sweeps._grid import COLUMNS, KEYS, RESULTS
-from aftereffect.sweeps._sweep import Estimate
 
 SMALL = """
 [grid]
@@ -209,7 +209,7 @@ def test_progress_counts_cells_and_guesses_the_end(file, tmp_path):
 
 def test_time_left_by_hand(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("aftereffect.sweeps._sweep.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("aftereffect.sweeps.time.monotonic", lambda: now[0])
 
     def task(policy, horizon, arms):
         means = tuple(0.9 / (arm + 1) for arm in range(arms))
@@ -364,7 +364,7 @@ x = 1
         refused(capsys, path),
         ("grid.policy[0]", "unknown parameter {alfa}: did you mean 'alpha'?"),
         ("grid.policy[1]", "expected text, in quotes, got 3"),
-        ("grid.means[1]", "at least two arms, got 1"),
+        ("grid.means[1]", "at least two numbers, one per arm, got 1"),
         ("grid.means[2]", "must be a list, got 7"),
         ("grid.horizon[1]", "whole number from 1 to 9,007,199,254,740,992, got 'many'"),
         ("grid.horizon[2]", "got 0"),

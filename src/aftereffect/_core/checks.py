@@ -16,7 +16,7 @@ from aftereffect.errors import ParameterError
 
 #: Slots are counted in float64 state, which is exact up to here.
 MAX_SLOTS = 2**53
-#: Longer lags are refused everywhere; how much memory shorter ones take, each engine checks.
+#: Longer lags are refused everywhere. Each engine checks how much memory shorter ones take.
 MAX_LAG = 10_000_000
 
 
@@ -68,7 +68,7 @@ def check_flag(name: str, value: object) -> bool:
 
 
 def check_lag(name: str, value: object, *, at_least: int = 0) -> int:
-    """A number of slots between a pull and what it brings."""
+    """A lag: the number of slots between a pull and an arrival."""
     return check_int(name, value, at_least=at_least, at_most=MAX_LAG)
 
 
@@ -86,7 +86,7 @@ def check_means(values: object) -> tuple[float, ...]:
     """The mean reward of each of at least two arms."""
     given = check_sequence("means", values)
     if len(given) < 2:
-        raise ParameterError(f"means must hold at least two arms, got {len(given)}")
+        raise ParameterError(f"means must be at least two numbers, one per arm, got {len(given)}")
     return tuple(
         check_float(f"the mean of arm {arm}", mean, at_least=0, at_most=1)
         for arm, mean in enumerate(given)
@@ -94,7 +94,7 @@ def check_means(values: object) -> tuple[float, ...]:
 
 
 def check_shares(name: str, values: object) -> tuple[float, ...]:
-    """Weights by lag, from lag 0 on: none negative, one in all."""
+    """Shares by lag, from lag 0 on: none is negative, and they sum to 1."""
     given = check_sequence(name, values)
     weights = tuple(
         check_float(f"{name}[{lag}]", weight, at_least=0) for lag, weight in enumerate(given)

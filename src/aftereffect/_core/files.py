@@ -21,7 +21,7 @@ _DRAFT, _LOCK = ".draft-", ".lock"
 def check_writable(path: str | os.PathLike[str], suffixes: Collection[str]) -> Path:
     """Check that a file of one of these kinds can be written there; leaves nothing behind."""
     target = Path(path)
-    if os.fspath(path).endswith(("/", os.sep)):  # which a Path forgets
+    if os.fspath(path).endswith(("/", os.sep)):  # a Path drops the slash
         raise OutputError(f"cannot write {os.fspath(path)}: that is a folder, name a file in it")
     if target.suffix.lower() not in suffixes:
         raise OutputError(f"cannot write {target}: its name must end in {' or '.join(suffixes)}")
@@ -91,7 +91,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(
                 lock, fcntl.LOCK_EX | fcntl.LOCK_NB
-            )  # the system lets go of it, however the process ends
+            )  # the system releases it, however the process ends
         except BlockingIOError:
             raise OutputError(
                 f"cannot write into {folder}: another process is writing there; "

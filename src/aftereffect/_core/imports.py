@@ -48,7 +48,7 @@ def import_optional(module: str) -> ModuleType:
         require_extra(extra)
     elif find_spec(module) is None:
         raise MissingExtraError(
-            f"this needs {module}: install it beside aftereffect, no extra brings it"
+            f"this needs {module}: install it with pip, as no extra of aftereffect includes it"
         )
     return import_module(module)
 
@@ -87,7 +87,7 @@ def load_plugins(modules: Iterable[str] = ()) -> None:
 
 def _import(name: str) -> None:
     if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # a command has its own folder there instead
+        sys.path.insert(0, os.getcwd())  # an installed command has the folder of the command first
     try:
         import_module(name)
     except ModuleNotFoundError as error:

@@ -14,12 +14,12 @@ from typing import Any, Literal, NoReturn, TypeVar, cast, get_origin, get_type_h
 from aftereffect._core.spec import (
     S,
     Spec,
+    add_article,
     check_kind,
     find_class,
     name_of,
     reject_unknown,
     usage,
-    with_article,
 )
 from aftereffect._core.text import short_repr, suggest
 from aftereffect.errors import ParameterError, SpecError
@@ -56,7 +56,7 @@ def parse(text: str, kind: type[Spec] = Spec) -> Spec:
     Raises
     ------
     SpecError
-        If the text cannot be read or named something unknown; the nearest known name is suggested.
+        If the text cannot be read, or names something unknown; the message suggests a name.
     ParameterError
         If a parameter is outside its range.
 
@@ -68,7 +68,7 @@ def parse(text: str, kind: type[Spec] = Spec) -> Spec:
     """
     if not isinstance(text, str):
         raise SpecError(
-            f"expected the spec string of {with_article(kind.kind)}, got {short_repr(text)}"
+            f"expected the spec string of {add_article(kind.kind)}, got {short_repr(text)}"
         )
     value = _Parser(text, kind).read()
     if isinstance(value, str):
@@ -207,7 +207,7 @@ def _build(cls: type[Spec], positional: list[object], named: dict[str, object]) 
 
 
 def _kind_of(cls: type[Spec], parameter: str) -> type[Spec]:
-    """What a parameter must be, so that a typing error in it is answered with the right named."""
+    """What a parameter must be, so that a typing error in it is answered with the right names."""
     declared = get_type_hints(cls)[parameter]
     if get_origin(declared) is Literal:
         return _Word

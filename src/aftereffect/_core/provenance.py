@@ -102,7 +102,7 @@ def _is_text(statement: ast.stmt) -> bool:
 
 #: The largest that every integer column can hold.
 MAX_SEED = 2**63 - 1
-#: Small enough also for JSON readers that keep numbers as doubles.
+#: Small enough also for JSON readers that store numbers as doubles.
 _DRAWN_BITS = 53
 
 POLICY, WORLD = range(2)

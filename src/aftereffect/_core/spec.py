@@ -126,7 +126,7 @@ def check_kind(value: object, kind: type[S], given: str) -> S:
     if not isinstance(value, kind):
         what = f"the {value.kind} {name_of(type(value))!r}" if isinstance(value, Spec) else given
         known = ", ".join(map(name_of, list_registered(kind)))
-        raise SpecError(f"expected {with_article(kind.kind)}, got {what}; known: {known}")
+        raise SpecError(f"expected {add_article(kind.kind)}, got {what}; known: {known}")
     return value
 
 
@@ -136,7 +136,7 @@ def reject_unknown(name: str, kind: type[Spec]) -> NoReturn:
     raise SpecError(f"unknown {kind.kind} {short_repr(name)}: {hint}")
 
 
-def with_article(noun: str) -> str:
+def add_article(noun: str) -> str:
     """A noun with its article: a delay, an arm."""
     return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
 

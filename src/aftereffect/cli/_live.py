@@ -7,7 +7,15 @@ from typing import Annotated, TypeAlias
 from cyclopts import Parameter
 
 from aftereffect._core import PICTURE_SUFFIXES, check_int, check_writable, require_extra
-from aftereffect.cli._printing import DECISION, HISTORY, LAG, STATUS, TOTALS, VERIFICATION
+from aftereffect.cli._formats import (
+    DECISION,
+    HISTORY,
+    LAG,
+    STATUS,
+    TOTALS,
+    VERIFICATION,
+    read_totals_file,
+)
 from aftereffect.cli._shared import (
     Flag,
     Format,
@@ -18,7 +26,6 @@ from aftereffect.cli._shared import (
     SpecText,
     confirm,
 )
-from aftereffect.cli._totals_file import read_totals_file
 from aftereffect.errors import CorruptionError, ParameterError, UnlikelyTotalError
 from aftereffect.live import DEFAULT_STORAGE, Experiment
 
@@ -208,7 +215,7 @@ def skip(
 def status(
     name: Name, /, *, storage: StorageUrl = DEFAULT_STORAGE, format: StatusFormat = "table"
 ) -> None:
-    """Print the state of an experiment, arm by arm, and what comes next."""
+    """Print the status of an experiment, arm by arm, and its next decision."""
     with Experiment.open(name, storage=storage) as experiment:
         answer = experiment.status()
     STATUS.show(answer, format)

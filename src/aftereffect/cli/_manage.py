@@ -7,8 +7,8 @@ from typing import Annotated, NamedTuple
 from cyclopts import Parameter
 
 from aftereffect._core import check_writable, text_table
+from aftereffect.cli._formats import Printer, format_time
 from aftereffect.cli._live import Name, PrintFormat, StorageUrl
-from aftereffect.cli._printing import Printer, format_time
 from aftereffect.cli._shared import Flag, confirm
 from aftereffect.errors import ParameterError
 from aftereffect.live import (

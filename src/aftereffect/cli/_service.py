@@ -6,8 +6,8 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from aftereffect._core import check_int, require_extra, text_table
+from aftereffect.cli._formats import Printer
 from aftereffect.cli._live import PrintFormat, StorageUrl
-from aftereffect.cli._printing import Printer
 from aftereffect.cli._shared import Folder, Number
 from aftereffect.live import DEFAULT_STORAGE, TokenRecord, open_storage
 from aftereffect.service import DEFAULT_HOST, DEFAULT_PORT, Scope, create_token, revoke_token

@@ -39,7 +39,8 @@ def read_number(text: str) -> int | float:
         raise ParameterError(f"expected a number, got {text!r}") from None
     if number == 0 and re.search("[1-9]", plain.lower().partition("e")[0]):
         raise ParameterError(
-            f"expected 0 or a number of at least {math.ulp(0.0):.0g} in size, got {text!r}"
+            f"expected 0, or a number of at least {math.ulp(0.0):.0g} without its sign, "
+            f"got {text!r}"
         )
     return number
 

@@ -18,7 +18,7 @@ from aftereffect._core import (
     usage,
 )
 from aftereffect.bandits import Bandit, EngineName, bandit_from_options
-from aftereffect.cli._printing import Printer
+from aftereffect.cli._formats import Printer
 from aftereffect.cli._shared import (
     DaskAddress,
     Format,

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from aftereffect.cli._printing import Printer
+from aftereffect.cli._formats import Printer
 from aftereffect.cli._shared import (
     DaskAddress,
     Flag,

@@ -5,10 +5,128 @@
 <RemoteExperiment 'banner' at http://127.0.0.1:8750>
 """
 
-from aftereffect.client._client import Client
-from aftereffect.client._remote import RemoteExperiment
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+from urllib.parse import quote
+
+from aftereffect._core import check_writable
+from aftereffect.client._remote import RemoteExperiment, path_of
+from aftereffect.client._transport import NOT_A_SERVICE, Transport
+from aftereffect.errors import NotFoundError, ServiceError
+from aftereffect.live import LOG_SUFFIXES, check_absent, read_last_hash
 
 __all__ = [
     "Client",
     "RemoteExperiment",
 ]
+
+
+class Client:
+    """Live experiments on a service. Threads may share a client.
+
+    Every request may be repeated and has one effect. So the client repeats a request that was not
+    answered, and one that the service asks to repeat later (``Retry-After``), for up to `retry_for`
+    seconds.
+
+    Parameters
+    ----------
+    url
+        The address of the service, such as ``http://127.0.0.1:8750``, with the path prefix of a
+        reverse proxy.
+    token
+        From ``aftereffect token create``, if the service needs one.
+    retry_for
+        Seconds for which a request is repeated before the client gives up.
+    timeout
+        Seconds to wait for one answer.
+
+    Examples
+    --------
+    >>> with Client("http://127.0.0.1:8750", retry_for=0) as client:
+    ...     banner = client.experiment("banner")
+    >>> client, banner.name
+    (<Client of http://127.0.0.1:8750>, 'banner')
+    """
+
+    def __init__(
+        self, url: str, token: str | None = None, *, retry_for: float = 30.0, timeout: float = 30.0
+    ) -> None:
+        self._transport = Transport(url, token, retry_for, timeout)
+
+    def __repr__(self) -> str:
+        return f"<Client of {self.url}>"
+
+    @property
+    def url(self) -> str:
+        """The address of the service."""
+        return self._transport.url
+
+    def create(
+        self,
+        name: str,
+        *,
+        arms: Sequence[str],
+        policy: object,
+        reward_range: Sequence[float],
+        max_total: float | None = None,
+        horizon: int | None = None,
+        seed: int | None = None,
+    ) -> RemoteExperiment:
+        """Create an experiment, as `Experiment.create` does; if it exists, its settings must match.
+
+        A policy is sent as its spec string. The service must know it by name: a policy of your own
+        must be registered there too, with ``aftereffect serve --import MODULE``.
+        """
+        given: dict[str, Any] = {
+            "name": name,
+            "arms": list(arms),
+            "policy": str(policy),
+            "reward_range": list(reward_range),
+            "max_total": max_total,
+            "horizon": horizon,
+            "seed": seed,
+        }
+        status, _ = self._transport.send("POST", "/v1/experiments", given)
+        return RemoteExperiment(self._transport, name, is_new=status == 201)
+
+    def experiments(self) -> list[str]:
+        """The names of all experiments."""
+        return list(self._transport.send("GET", "/v1/experiments")[1]["experiments"])
+
+    def experiment(self, name: str) -> RemoteExperiment:
+        """An experiment of the service, with the methods of `Experiment`.
+
+        Nothing is sent yet: an unknown name is an error of the first method that is called.
+        """
+        return RemoteExperiment(self._transport, name)
+
+    def delete(self, name: str, export_to: str | os.PathLike[str]) -> None:
+        """Delete an experiment for good, after its whole log was written to a new .jsonl file.
+
+        This does the same as `delete_experiment`. If something is recorded meanwhile, the
+        experiment is not deleted, and the file stays.
+        """
+        target = check_writable(export_to, LOG_SUFFIXES)
+        check_absent(target)
+        self._transport.save(f"{path_of(name)}/log", target)
+        try:
+            last = read_last_hash(target.read_text(encoding="utf-8"))
+        except (ValueError, KeyError, TypeError):
+            raise ServiceError(NOT_A_SERVICE.format(self.url, 200)) from None
+        with suppress(NotFoundError):  # it was deleted before, and that answer was lost
+            self._transport.send(
+                "DELETE",
+                f"{path_of(name)}?confirm={quote(name, safe='')}&last={quote(last, safe='')}",
+            )
+
+    def close(self) -> None:
+        """Close the connections to the service; a later request opens a new one."""
+        self._transport.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

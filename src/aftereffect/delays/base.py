@@ -151,7 +151,7 @@ class LagLaw(ArmwiseDelay):
         reach = int(min(last, self.effective_reach))
         if reach > MAX_LAG:
             raise ParameterError(
-                f"{self} reaches over {reach:,} slots, too many to keep one by one: "
+                f"{self} has a reach of {reach:,} slots, too many for the slotwise engine: "
                 "use the roundwise engine"
             )
         return reach
@@ -211,8 +211,8 @@ class FiniteLagLaw(LagLaw):
             or shares[-1] == 0
         ):
             raise ParameterError(
-                f"the shares of {self} must be an array of numbers from 0 on that sum to 1, "
-                "the last above 0"
+                f"the shares of {self} must be numbers of at least 0 that sum to 1, "
+                "and the last must be above 0"
             )
 
     @cached_property

@@ -1,6 +1,6 @@
-"""The paper's non-oblivious adversary: it makes the best arm look bad to those who stay with it.
+"""The paper's non-oblivious adversary: it makes the best arm look bad once a policy stays with it.
 
-Its roundwise kernel costs O(1) a round and gives the very numbers of the slotwise one, as far as
+Its roundwise kernel costs O(1) a round and gives the same numbers as the slotwise one, as far as
 sums of rewards are exact. What is pending after slot s is the reward of the pull in s, unless it is
 held back, and the rewards of the held pulls in the last d slots. Held pulls come in ranges. Between
 two ranges lie at least 3d - 1 pulls of the same arm that are not held. So besides the range of the

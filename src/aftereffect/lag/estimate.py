@@ -23,7 +23,7 @@ from aftereffect._core import (
     short_repr,
 )
 from aftereffect.errors import ParameterError
-from aftereffect.lag._observations import History, Observations, read_observations
+from aftereffect.lag._model import History, Observations, read_observations
 from aftereffect.lag._posterior import MAX_BINS, Posterior, find_posterior
 
 if TYPE_CHECKING:
@@ -176,10 +176,10 @@ def estimate_lag(
 ) -> LagEstimate:
     """Estimate how long rewards take to arrive, from the arm and the total of each slot alone.
 
-    Totals may contain a level that no arm makes, which may drift slowly or recur with the calendar,
-    and correlated noise. Rewards may be on their way when the history begins. The estimate assumes
-    that all arms have the same delay, that arms and delay do not change, and that pulls before the
-    first slot all brought the same.
+    Totals may contain correlated noise, and a level that no arm causes. The level may drift slowly
+    or repeat with the calendar. Rewards may be on their way when the history begins. The estimate
+    assumes that all arms have the same delay, that arms and delay do not change, and that pulls
+    before the first slot all brought the same reward.
 
     Parameters
     ----------

@@ -1,33 +1,21 @@
-"""Reading a log: snapshots, events in pieces, and a proof by hashes for everything that is read."""
+"""Read the log of an experiment, check it by its hashes, and derive the state from it."""
 
-import base64
-import json
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict
-from typing import Any
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-import numpy as np
-
-from aftereffect._core import Vector, __version__
-from aftereffect.errors import CorruptionError
-from aftereffect.live._rounds import Backlog, Round, RoundPlan, TotalStatistics
-from aftereffect.live._state import ArmTotals, Draws, ExperimentState, SnapshotMark
-from aftereffect.live.events import Event, Link, Snapshot, fingerprint, is_fingerprint, proves
+from aftereffect.errors import ConflictError, CorruptionError, ParameterError
+from aftereffect.live._snapshots import is_snapshot_due, restore_state, take_snapshot
+from aftereffect.live._state import ExperimentState, SnapshotMark
+from aftereffect.live.events import Event, Link, is_fingerprint, is_intact
+from aftereffect.live.records import SlotRecord, make_records
 from aftereffect.live.settings import Settings
-from aftereffect.live.storage import Record, View
-from aftereffect.policies import named_arrays
+from aftereffect.live.storage import Log, Record, Storage, View
 
 #: The number of events that are read at a time: few, so that they stay in the processor's cache.
 _PIECE = 2_000
-#: A snapshot is taken after so many events within a round.
-_SNAPSHOT_EVENTS = 200
-#: Writing so many slots into a snapshot costs as much as writing one event.
-_SLOTS_PER_EVENT = 10
-#: The attributes of a state that are one number, text or boolean.
-_PLAIN = (
-    *("next_slot", "rounds", "received", "missing", "learned", "planned", "lasted"),
-    *("last_total_at", "ended"),
-)
+#: The number of slots whose records are made at a time.
+_SLOTS = 5_000
 
 
 def read_settings(record: Record) -> Settings:
@@ -53,7 +41,9 @@ def load_state(settings: Settings, record: Record, view: View) -> ExperimentStat
     if seq > 0:
         before = [event.hash for event in view.events(seq - 2, 1)] if seq > 1 else [record.digest]
         last = view.events(seq - 1, 1)
-        if not (before and last and last[0].hash == state.head.hash and proves(last[0], before[0])):
+        if not (
+            before and last and last[0].hash == state.head.hash and is_intact(last[0], before[0])
+        ):
             raise CorruptionError("its snapshot does not belong to its log")
     state.fold_all(read_events(view, seq))
     check_log_end(view, state.head)
@@ -114,7 +104,7 @@ def check_log_end(view: View, head: Link) -> None:
 
 def read_slot_events(view: View, record: Record, first: int, stop: int) -> list[Event]:
     """The events about the slots ``first .. stop - 1``, each proved by the hash before it."""
-    return [_prove(record, *found) for found in view.about(first, stop)]
+    return [_prove(record, *found) for found in view.slot_events(first, stop)]
 
 
 def find_keyed_event(view: View, record: Record, key: str) -> Event | None:
@@ -125,130 +115,86 @@ def find_keyed_event(view: View, record: Record, key: str) -> Event | None:
 
 def _prove(record: Record, event: Event, before: bytes | None) -> Event:
     previous = record.digest if event.seq == 1 else before
-    if previous is None or not proves(event, previous):
+    if previous is None or not is_intact(event, previous):
         raise CorruptionError(
             f"event {event.seq} of the log, about slot {event.slot}, is not what was recorded"
         )
     return event
 
 
-def is_snapshot_due(state: ExperimentState) -> bool:
-    """Whether to take a snapshot: a round has begun, or there are many events since the last.
+class OpenLog:
+    """The log of an experiment in a storage, and its state, which follows the log.
 
-    A snapshot that lists many slots is taken less often, so that writing snapshots never costs more
-    than writing the events.
+    Threads may share it.
     """
-    events = state.head.seq - state.last_snapshot.seq
-    current = state.round
-    in_round = len(current.totals) + len(current.outstanding) if current else 0
-    if events * _SLOTS_PER_EVENT < len(state.backlog.arms) + in_round:
-        return False
-    return events >= _SNAPSHOT_EVENTS or state.rounds > state.last_snapshot.rounds
 
+    def __init__(self, storage: Storage, record: Record) -> None:
+        self.storage, self.record = storage, record
+        #: The state when the log was last read; None if it must be loaded.
+        self.state: ExperimentState | None = None
+        self._lock = threading.RLock()
+        with self._naming_damage():
+            self.settings = read_settings(record)
 
-def take_snapshot(state: ExperimentState) -> Snapshot:
-    """Write a state as text."""
-    current, backlog = state.round, state.backlog
-    waiting = sorted(backlog.arms)
-    fields: dict[str, Any] = {
-        "version": __version__,
-        "seq": state.head.seq,
-        "hash": state.head.hash.hex(),
-        **{name: getattr(state, name) for name in _PLAIN},
-        "draws": state.draws.count,
-        "retry_plan": state.retry_plan,
-        "skipped": state.skipped,
-        "recent_lateness": list(state.recent_lateness),
-        "statistics": asdict(state.statistics),
-        "policy_state": {name: _pack(array) for name, array in named_arrays(state.policy_state)},
-        "arm_totals": {name: _pack(array) for name, array in vars(state.arm_totals).items()},
-        "round": None if current is None else _write_round(current),
-        "backlog": {
-            "slots": _pack(waiting),
-            "arms": _pack(backlog.arms[slot] for slot in waiting),
-            "totals": _pack(_nan_if_none(backlog.total(slot)) for slot in waiting),
-        },
-    }
-    text = json.dumps(fields)
-    return Snapshot(text, fingerprint(text))
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """The log as it is now, without its state; the hashes are not checked."""
+        with self._naming_damage(), self.storage.reading(self.record.id) as view:
+            yield view
 
+    @contextmanager
+    def reading(self) -> Iterator[tuple[View, ExperimentState]]:
+        """The log as it is now, and its state."""
+        with self._lock, self.view() as view:
+            yield view, self._update_state(view)
 
-def restore_state(settings: Settings, start: Link, snapshot: Snapshot | None) -> ExperimentState:
-    """The state in a snapshot; the state at `start` if there is none, or one of other code."""
-    state = ExperimentState(settings, start)
-    if snapshot is None:
+    @contextmanager
+    def writing(self) -> Iterator[tuple[Log, ExperimentState]]:
+        """The log as it is now, to be written to, and its state."""
+        with self._lock, self._naming_damage():
+            try:
+                with self.storage.writing(self.record.id) as log:
+                    state = self._update_state(log)
+                    head = state.head
+                    yield log, state
+                    if is_snapshot_due(state):
+                        log.save(take_snapshot(state))
+                        state.last_snapshot = SnapshotMark(state.head.seq, state.rounds)
+            except BaseException as error:
+                # A refusal changes nothing, so the state is still right. After any other error it
+                # may not be, and is loaded from the log again.
+                refused = isinstance(error, (ParameterError, ConflictError))
+                if not refused or self.state is None or self.state.head != head:
+                    self.state = None
+                raise
+
+    def read_records(
+        self, view: View, state: ExperimentState, first: int, stop: int
+    ) -> Iterator[SlotRecord]:
+        """The records of the slots ``first .. stop - 1``, read in pieces."""
+        ahead = state.look_ahead()
+        for begin in range(first, stop, _SLOTS):
+            end = min(begin + _SLOTS, stop)
+            events = read_slot_events(view, self.record, begin, end)
+            yield from make_records(ahead, events, begin, end)
+
+    def _update_state(self, view: View) -> ExperimentState:
+        # A state that fails to catch up is dropped: it may have folded half of the events.
+        state, self.state = self.state, None
+        if state is not None:
+            state = catch_up(state, view)
+        if state is None:
+            state = load_state(self.settings, self.record, view)
+        self.state = state
         return state
-    snapshot.check()
-    fields = json.loads(snapshot.text)
-    names = [name for name, _ in named_arrays(state.policy_state)]
-    if fields["version"] != __version__ or list(fields["policy_state"]) != names:
-        return state
-    state.head = Link(fields["seq"], bytes.fromhex(fields["hash"]))
-    state.last_snapshot = SnapshotMark(fields["seq"], fields["rounds"])
-    for name in _PLAIN:
-        setattr(state, name, fields[name])
-    state.draws = Draws(settings.seed, fields["draws"])
-    state.retry_plan = None if fields["retry_plan"] is None else RoundPlan(*fields["retry_plan"])
-    state.skipped = [(first, last) for first, last in fields["skipped"]]
-    state.recent_lateness.extend(fields["recent_lateness"])
-    state.statistics = TotalStatistics(**fields["statistics"])
-    for name, array in named_arrays(state.policy_state):
-        array.flat[:] = _unpack(fields["policy_state"][name])
-    state.arm_totals = ArmTotals(
-        **{name: _unpack(text) for name, text in fields["arm_totals"].items()}
-    )
-    state.round = None if fields["round"] is None else _read_round(fields["round"])
-    state.backlog = _read_backlog(fields["backlog"])
-    return state
 
-
-def _write_round(current: Round) -> dict[str, Any]:
-    slots = sorted(current.totals)
-    return {
-        "number": current.number,
-        "plan": current.plan,
-        "until": current.until,
-        "outstanding": _pack(current.outstanding),
-        "slots": _pack(slots),
-        "totals": _pack(_nan_if_none(current.totals[slot]) for slot in slots),
-    }
-
-
-def _read_round(fields: dict[str, Any]) -> Round:
-    totals = zip(_unpack_slots(fields["slots"]), _unpack(fields["totals"]).tolist(), strict=True)
-    return Round(
-        fields["number"],
-        RoundPlan(*fields["plan"]),
-        fields["until"],
-        outstanding=dict.fromkeys(_unpack_slots(fields["outstanding"])),
-        totals={slot: None if np.isnan(total) else total for slot, total in totals},
-    )
-
-
-def _read_backlog(fields: dict[str, Any]) -> Backlog:
-    backlog = Backlog()
-    slots, arms = _unpack_slots(fields["slots"]), _unpack_slots(fields["arms"])
-    for slot, arm, total in zip(slots, arms, _unpack(fields["totals"]).tolist(), strict=True):
-        if np.isnan(total):
-            backlog.add_slot(slot, arm)
-        else:
-            backlog.add_total(slot, arm, total)
-    return backlog
-
-
-def _nan_if_none(total: float | None) -> float:
-    return np.nan if total is None else total
-
-
-def _pack(numbers: Iterable[float] | Vector) -> str:
-    array = np.asarray(numbers if isinstance(numbers, np.ndarray) else list(numbers), np.float64)
-    return base64.b64encode(array.astype("<f8").tobytes()).decode()
-
-
-def _unpack(text: str) -> Vector:
-    return np.frombuffer(base64.b64decode(text), dtype="<f8").astype(np.float64)
-
-
-def _unpack_slots(text: str) -> list[int]:
-    """Integers from packed floats: slots are below 2^40, so floats hold them exactly."""
-    return [int(number) for number in _unpack(text).tolist()]
+    @contextmanager
+    def _naming_damage(self) -> Iterator[None]:
+        """Add the name of the experiment to an error about damage, and what to do."""
+        try:
+            yield
+        except CorruptionError as error:
+            raise CorruptionError(
+                f"experiment {self.record.name!r} is damaged, {error}; "
+                "verify it to see how much is intact, and restore a backup"
+            ) from None

@@ -92,7 +92,7 @@ class Round:
 class Backlog:
     """Slots of closed rounds that the policy has not learned from yet.
 
-    They were hold slots, or another arm was played than advised. The policy learns a total that
+    They were hold slots, or another arm was played than decided. The policy learns a total that
     arrives here with the next round of its arm.
     """
 
@@ -179,7 +179,7 @@ class TotalStatistics:
     def likely_range(self, settings: Settings) -> tuple[float, float]:
         """The least and the most that the next total is likely to be.
 
-        Nothing at all is always likely, and so is the reward of one pull. Totals are larger where
+        No reward at all is always likely, and so is the reward of one pull. Totals are larger where
         rewards of several pulls arrive in one slot; the first totals show how much larger.
         """
         high = max(settings.reward_range[1], 0.0)

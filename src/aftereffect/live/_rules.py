@@ -1,8 +1,8 @@
 """The rules of asking and telling: what is recorded, what is answered again, what is refused."""
 
 from aftereffect._core import check_int, notation, short_repr, suggest
-from aftereffect.errors import ConflictError, CorruptionError, ParameterError, about
-from aftereffect.live._reading import find_keyed_event, read_slot_events
+from aftereffect.errors import ConflictError, CorruptionError, ParameterError, name_field
+from aftereffect.live._reading import OpenLog, find_keyed_event, read_slot_events
 from aftereffect.live._rounds import check_possible
 from aftereffect.live._state import ExperimentState
 from aftereffect.live.events import Event
@@ -29,6 +29,39 @@ def find_decision_by_key(
     """The decision made for this idempotency key; None if there is none."""
     event = find_keyed_event(view, record, key)
     return None if event is None else _make_decision(settings, event)
+
+
+def find_or_decide(opened: OpenLog, slot: int | None, key: str | None) -> tuple[Decision, bool]:
+    """Find the decision for a slot or a key, or decide the next slot; also say if it is new."""
+    if slot is not None and key is not None:
+        raise ParameterError("ask with a slot or with a key, not with both")
+    number = None if slot is None else check_int("slot", slot)
+    checked = None if key is None else check_key(key)
+
+    def find(view: View) -> Decision | None:
+        if checked is not None:
+            return find_decision_by_key(view, opened.record, opened.settings, checked)
+        if number is not None:
+            return find_decision(view, opened.record, opened.settings, number)
+        return None
+
+    known = opened.state
+    decided = MAX_LIVE_SLOTS if known is None else known.next_slot
+    if number is not None and number < decided:
+        with opened.view() as view:  # a reader makes no writer wait
+            answer = find(view)
+        if answer is not None:
+            return answer, False
+    with opened.writing() as (log, state):
+        if checked or (number is not None and number < state.next_slot):
+            answer = find(log)  # another client may have decided it meanwhile
+            if answer is not None:
+                return answer, False
+            if number is not None and not state.is_skipped(number):
+                raise CorruptionError(
+                    f"slot {number} was decided, but the log has no decision for it"
+                )
+        return decide(log, state, number, checked), True
 
 
 def decide(log: Log, state: ExperimentState, slot: int | None, key: str | None) -> Decision:
@@ -74,16 +107,16 @@ def tell(
 ) -> TotalRecord:
     """Record the total of a slot, or that it is missing."""
     settings = state.settings
-    with about("slot"):
+    with name_field("slot"):
         slot = check_int("slot", given.slot)
     if slot >= state.next_slot:
         message = f"slot {slot} is not decided yet: the next slot is {state.next_slot}, ask first"
         raise _beyond(message, state, slot)
-    with about("total"):
+    with name_field("total"):
         total = None if given.total is None else check_possible(settings, slot, given.total)
-    known, advised = _find_total(log, state, record, slot)
-    with about("arm"):
-        arm = _find_played(settings, given.arm, slot, advised)
+    known, decided = _find_total(log, state, record, slot)
+    with name_field("arm"):
+        arm = _find_played(settings, given.arm, slot, decided)
     played = None if arm is None else settings.arms[arm]
     if (
         known
@@ -97,7 +130,7 @@ def tell(
     if known:
         _check_revision(state, known, total, arm, revise=revise)
     if total is not None and not confirm:
-        with about("total"):
+        with name_field("total"):
             state.statistics.check_likely(settings, slot, total)
     revision = known.revision + 1 if known else 0
     _append(log, state, state.head.next("total", slot, revision=revision, arm=arm, total=total))
@@ -163,7 +196,7 @@ def _check_running(state: ExperimentState) -> None:
 def _find_total(
     log: Log, state: ExperimentState, record: Record, slot: int
 ) -> tuple[Event | None, int | None]:
-    """The last total of a slot, and the arm that was advised, which is None if it was skipped.
+    """The last total of a slot, and the arm that was decided, which is None if it was skipped.
 
     The state knows which slots have no total, so the log is read only for the others.
     """
@@ -179,10 +212,10 @@ def _find_total(
     return (totals[-1] if totals else None), (decision.arm if decision else None)
 
 
-def _find_played(settings: Settings, arm: object, slot: int, advised: int | None) -> int | None:
-    """The number of the arm that was played: the one that the caller names, or the advised one."""
+def _find_played(settings: Settings, arm: object, slot: int, decided: int | None) -> int | None:
+    """The number of the arm that was played: the one that the caller names, or the decided one."""
     if arm is None:
-        return advised
+        return decided
     if arm not in settings.arms:
         raise ParameterError(
             f"slot {slot} was played with an unknown arm {short_repr(arm)}: "

@@ -70,7 +70,7 @@ class SnapshotMark(NamedTuple):
 
 @dataclass
 class ArmTotals:
-    """By arm: advised pulls, rounds that were learned, and number and sum of its totals."""
+    """By arm: decided pulls, rounds that were learned, and number and sum of its totals."""
 
     pulls: Vector
     rounds: Vector
@@ -153,7 +153,7 @@ class ExperimentState:
         """Whether the policy has not learned from a slot yet, so that its total can be replaced."""
         return (self.round is not None and slot in self.round) or slot in self.backlog
 
-    def ahead(self) -> "ExperimentState":
+    def look_ahead(self) -> "ExperimentState":
         """A copy as it will be when the next slot is decided; itself if nothing will change."""
         if self.round is not None and not self.round.is_complete(self.next_slot):
             return self

@@ -15,8 +15,8 @@ EventKind = Literal["decision", "total", "skip", "end"]
 class Event(NamedTuple):
     """One line of the log; fields that do not apply to its kind are None.
 
-    - decision: `slot` shall play `arm`, in `round`, which is planned up to slot `until`; its policy
-      looks at the last `window` planned slots. `key` is the idempotency key of the caller, if any.
+    - decision: play `arm` in `slot`, in a `round` that is planned up to slot `until`. The policy
+      learns from the last `window` planned slots. `key` is the idempotency key of the caller.
     - total: in `slot`, `arm` was played and `total` was observed, or is missing where that is None.
       `revision` counts the totals that were recorded for the slot before.
     - skip: nothing was decided for the slots from `slot` to `until`.
@@ -77,7 +77,7 @@ class Link(NamedTuple):
 
     def follow(self, event: Event) -> "Link":
         """Check that an event comes next in the chain, and return the position after it."""
-        if event.seq != self.seq + 1 or not proves(event, self.hash):
+        if event.seq != self.seq + 1 or not is_intact(event, self.hash):
             raise CorruptionError(f"event {self.seq + 1} of the log is not what was recorded")
         return Link(event.seq, event.hash)
 
@@ -101,7 +101,7 @@ class Snapshot(NamedTuple):
             raise CorruptionError("its snapshot is not what was recorded")
 
 
-def proves(event: Event, previous: bytes) -> bool:
+def is_intact(event: Event, previous: bytes) -> bool:
     """Whether an event is as it was recorded, given the hash of the event before it."""
     try:
         return event.hash == hash_fields(previous, event[:-1])

@@ -1,9 +1,8 @@
-"""A live experiment: ask which arm to play, tell what was observed, survive every crash."""
+"""A live experiment: ask which arm to play, and tell what was observed."""
 
 import os
-import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from aftereffect._core import (
@@ -14,18 +13,10 @@ from aftereffect._core import (
     check_writable,
     require_extra,
 )
-from aftereffect.errors import ConflictError, CorruptionError, ParameterError
+from aftereffect.errors import ParameterError
 from aftereffect.lag import LagEstimate, estimate_lag
 from aftereffect.live import _rules as rules
-from aftereffect.live._reading import (
-    catch_up,
-    is_snapshot_due,
-    load_state,
-    read_settings,
-    read_slot_events,
-    take_snapshot,
-)
-from aftereffect.live._state import ExperimentState, SnapshotMark
+from aftereffect.live._reading import OpenLog
 from aftereffect.live.events import fingerprint, now
 from aftereffect.live.maintenance import Verification, find_record, verify_experiment
 from aftereffect.live.records import (
@@ -33,17 +24,13 @@ from aftereffect.live.records import (
     Decision,
     SlotRecord,
     TotalRecord,
-    make_records,
     read_totals,
     save_history,
 )
-from aftereffect.live.settings import MAX_LIVE_SLOTS, Settings, check_name
+from aftereffect.live.settings import Settings, check_name
 from aftereffect.live.status import Status, check_playable, make_status
-from aftereffect.live.storage import DEFAULT_STORAGE, Log, Record, Storage, View, open_storage
+from aftereffect.live.storage import DEFAULT_STORAGE, Record, Storage, View, open_or_borrow
 from aftereffect.policies import Policy
-
-#: The number of slots whose events are read at a time.
-_PIECE = 5_000
 
 
 class Experiment:
@@ -68,16 +55,12 @@ class Experiment:
     """
 
     def __init__(self, storage: Storage, record: Record) -> None:
-        self._storage = storage
-        self._record = record
-        self._lock = threading.RLock()
-        self._state: ExperimentState | None = None
+        self._log = OpenLog(storage, record)
         #: Whether `create` or `open` opened the storage, so that `close` must close it.
         self._owns_storage = False
         #: Whether `create` has just created the experiment.
         self.is_new = False
-        with self._naming_damage():
-            self.settings = read_settings(record)
+        self.settings = self._log.settings
 
     @classmethod
     def create(
@@ -103,8 +86,9 @@ class Experiment:
         policy
             A policy or its spec string.
         reward_range
-            The least and the most that one pull can bring in all, over its whole life. Totals are
-            scaled by it. A total may be larger, as rewards of several pulls may arrive in one slot.
+            The smallest and the largest reward of one pull, summed over all slots in which it
+            arrives. Totals are scaled by it. A total may be larger, as rewards of several pulls may
+            arrive in one slot.
         max_total
             The largest total to accept, against typing errors.
         horizon
@@ -128,11 +112,11 @@ class Experiment:
             raise ParameterError(f"an experiment cannot be named {wanted.name!r}: add a letter")
         check_playable(wanted)
         given = (wanted.name, wanted.to_json(), now())
-        with _opening(storage) as (opened, owned):
+        with open_or_borrow(storage) as (opened, owned):
             record, new = opened.create(*given, fingerprint(*given))
             experiment = cls(opened, record)
             if not new:
-                experiment._check_same(wanted, any_seed=seed is None)
+                experiment.settings.check_same(wanted, any_seed=seed is None)
         experiment.is_new, experiment._owns_storage = new, owned
         return experiment
 
@@ -159,10 +143,10 @@ class Experiment:
             If the storage does not hold what was recorded.
         """
         check_name(name)
-        with _opening(storage) as (opened, owned):
+        with open_or_borrow(storage) as (opened, owned):
             experiment = cls(opened, find_record(opened, name))
             if check:
-                with experiment._reading():
+                with experiment._log.reading():
                     pass
         experiment._owns_storage = owned
         return experiment
@@ -173,7 +157,7 @@ class Experiment:
         A storage object that the caller passed stays open.
         """
         if self._owns_storage:
-            self._storage.close()
+            self._log.storage.close()
 
     def __enter__(self) -> "Experiment":
         return self
@@ -182,7 +166,7 @@ class Experiment:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Experiment {self.name!r} in {self._storage.url}>"
+        return f"<Experiment {self.name!r} in {self._log.storage.url}>"
 
     @property
     def name(self) -> str:
@@ -192,12 +176,12 @@ class Experiment:
     @property
     def storage(self) -> Storage:
         """The storage that has the experiment."""
-        return self._storage
+        return self._log.storage
 
     @property
     def record(self) -> Record:
         """The record of the experiment in its storage; the chain of events begins with it."""
-        return self._record
+        return self._log.record
 
     def ask(self, slot: int | None = None, *, key: str | None = None) -> Decision:
         """Decide the next slot and record the decision, or return the decision of a past slot.
@@ -218,34 +202,7 @@ class Experiment:
         self, slot: int | None = None, key: str | None = None
     ) -> tuple[Decision, bool]:
         """Do what `ask` does, and also return whether the decision is new."""
-        if slot is not None and key is not None:
-            raise ParameterError("ask with a slot or with a key, not with both")
-        number = None if slot is None else check_int("slot", slot)
-        checked = None if key is None else rules.check_key(key)
-
-        def find(view: View) -> Decision | None:
-            if checked is not None:
-                return rules.find_decision_by_key(view, self._record, self.settings, checked)
-            if number is not None:
-                return rules.find_decision(view, self._record, self.settings, number)
-            return None
-
-        decided = MAX_LIVE_SLOTS if self._state is None else self._state.next_slot
-        if number is not None and number < decided:
-            with self.read_log() as view:  # a reader makes no writer wait
-                answer = find(view)
-            if answer is not None:
-                return answer, False
-        with self._writing() as (log, state):
-            if checked or (number is not None and number < state.next_slot):
-                answer = find(log)  # another client may have decided it meanwhile
-                if answer is not None:
-                    return answer, False
-                if number is not None and not state.is_skipped(number):
-                    raise CorruptionError(
-                        f"slot {number} was decided, but the log has no decision for it"
-                    )
-            return rules.decide(log, state, number, checked), True
+        return rules.find_or_decide(self._log, slot, key)
 
     def tell(
         self,
@@ -265,7 +222,7 @@ class Experiment:
         total
             All that was observed in the slot, whichever arms it came from.
         arm
-            The arm that was played, if it was not the advised one. The log has both; the policy
+            The arm that was played, if it was not the decided one. The log has both; the policy
             learns from this one.
         revise
             Replace the recorded total, which is possible until a decision depends on it.
@@ -302,12 +259,12 @@ class Experiment:
         """Record the totals of several slots: all of them, or none.
 
         Each row is a slot and its total, None if that is missing, and the arm that was played, if
-        it was not the advised one.
+        it was not the decided one.
         """
         rows = read_totals(totals)  # before the lock: the rows may come from a slow iterator
-        with self._writing() as (log, state):
+        with self._log.writing() as (log, state):
             return [
-                rules.tell(log, state, self._record, row, revise=revise, confirm=confirm)
+                rules.tell(log, state, self._log.record, row, revise=revise, confirm=confirm)
                 for row in rows
             ]
 
@@ -318,25 +275,25 @@ class Experiment:
         after them. If an arm was played all the same, `tell` its totals with that arm.
         """
         begin, stop = check_int("first", first), check_int("last", first if last is None else last)
-        with self._writing() as (log, state):
+        with self._log.writing() as (log, state):
             rules.skip(log, state, begin, stop)
             return make_status(state)
 
     def status(self) -> Status:
-        """How the experiment stands, arm by arm, and what comes next."""
-        with self._reading() as (_, state):
+        """The status of the experiment, arm by arm, and its next decision."""
+        with self._log.reading() as (_, state):
             return make_status(state)
 
     def history(self, after: int = -1, limit: int | None = None) -> list[SlotRecord]:
         """The slots after slot `after`, at most `limit` of them."""
         first = check_int("after", after, at_least=-1) + 1
         most = None if limit is None else check_int("limit", limit)
-        with self._reading() as (view, state):
+        with self._log.reading() as (view, state):
             stop = state.next_slot if most is None else min(first + most, state.next_slot)
-            return list(self._read_records(view, state.ahead(), first, stop))
+            return list(self._log.read_records(view, state, first, stop))
 
     def lag(self, *, level: float = 0.9) -> LagEstimate:
-        """Estimate from the history how long effects last; see `aftereffect.estimate_lag`."""
+        """Estimate how long rewards take to arrive; see `aftereffect.estimate_lag`."""
         return estimate_lag(self.history(), level=level)
 
     def export(self, path: str | os.PathLike[str]) -> None:
@@ -344,112 +301,24 @@ class Experiment:
         if Path(path).suffix.lower() == ".parquet":
             require_extra("data")
         target = check_writable(path, HISTORY_SUFFIXES)
-        with self._reading() as (view, state), atomic_write(target) as draft:
-            records = self._read_records(view, state.ahead(), 0, state.next_slot)
+        with self._log.reading() as (view, state), atomic_write(target) as draft:
+            records = self._log.read_records(view, state, 0, state.next_slot)
             save_history(records, draft, target.suffix.lower())
 
     def verify(self) -> Verification:
         """Check every event, derive every decision again, and compare snapshot and log."""
-        with self._storage.reading(self._record.id) as view:
-            return verify_experiment(self._storage, self._record, self.settings, view)
+        with self._log.storage.reading(self._log.record.id) as view:
+            return verify_experiment(self._log.storage, self._log.record, self.settings, view)
 
     def end(self) -> Status:
         """End the experiment for good: from now on nothing is decided or recorded.
 
         Returns its final status. Ending it again changes nothing.
         """
-        with self._writing() as (log, state):
+        with self._log.writing() as (log, state):
             rules.end(log, state)
             return make_status(state)
 
-    @contextmanager
-    def read_log(self) -> Iterator[View]:
+    def read_log(self) -> AbstractContextManager[View]:
         """The log as it is now, to be read event by event; the hashes are not checked."""
-        with self._naming_damage(), self._storage.reading(self._record.id) as view:
-            yield view
-
-    def _read_records(
-        self, view: View, state: ExperimentState, first: int, stop: int
-    ) -> Iterator[SlotRecord]:
-        for begin in range(first, stop, _PIECE):
-            end = min(begin + _PIECE, stop)
-            events = read_slot_events(view, self._record, begin, end)
-            yield from make_records(state, events, begin, end)
-
-    @contextmanager
-    def _reading(self) -> Iterator[tuple[View, ExperimentState]]:
-        """The log as it is now, and its state."""
-        with self._lock, self.read_log() as view:
-            yield view, self._update_state(view)
-
-    @contextmanager
-    def _writing(self) -> Iterator[tuple[Log, ExperimentState]]:
-        """The log as it is now, to be written to, and its state."""
-        with self._lock, self._naming_damage():
-            try:
-                with self._storage.writing(self._record.id) as log:
-                    state = self._update_state(log)
-                    head = state.head
-                    yield log, state
-                    if is_snapshot_due(state):
-                        log.save(take_snapshot(state))
-                        state.last_snapshot = SnapshotMark(state.head.seq, state.rounds)
-            except BaseException as error:
-                # A refusal changes nothing, so the state is still right. After any other error it
-                # may not be, and is loaded from the log again.
-                refused = isinstance(error, (ParameterError, ConflictError))
-                if not refused or self._state is None or self._state.head != head:
-                    self._state = None
-                raise
-
-    def _update_state(self, view: View) -> ExperimentState:
-        # A state that fails to catch up is dropped: it may have folded half of the events.
-        state, self._state = self._state, None
-        if state is not None:
-            state = catch_up(state, view)
-        if state is None:
-            state = load_state(self.settings, self._record, view)
-        self._state = state
-        return state
-
-    @contextmanager
-    def _naming_damage(self) -> Iterator[None]:
-        """Add the name of the experiment to an error about damage, and what to do."""
-        try:
-            yield
-        except CorruptionError as error:
-            raise CorruptionError(
-                f"experiment {self._record.name!r} is damaged, {error}; "
-                "verify it to see how much is whole, and restore a backup"
-            ) from None
-
-    def _check_same(self, wanted: Settings, *, any_seed: bool) -> None:
-        known, asked = self.settings.to_dict(), wanted.to_dict()
-        names = [
-            name
-            for name in known
-            if known[name] != asked[name] and not (name == "seed" and any_seed)
-        ]
-        if names:
-            recorded, given = ({name: each[name] for name in names} for each in (known, asked))
-            changes = "; ".join(f"{name} is {known[name]}, got {asked[name]}" for name in names)
-            raise ConflictError(
-                f"experiment {self.name!r} already exists with other settings ({changes}): "
-                "open it, or choose another name",
-                recorded,
-                given,
-            )
-
-
-@contextmanager
-def _opening(storage: Storage | str) -> Iterator[tuple[Storage, bool]]:
-    """A storage, and whether it was opened here from a URL; closed again if the body fails."""
-    if isinstance(storage, Storage):
-        yield storage, False
-        return
-    opened = open_storage(storage)
-    try:
-        yield opened, True
-    except BaseException:
-        opened.close()
-        raise
+        return self._log.view()

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from aftereffect._core import __version__, atomic_write, check_writable, suggest
 from aftereffect.errors import ConflictError, CorruptionError, NotFoundError, OutputError
-from aftereffect.live._reading import chain_start, check_log_end, read_events, take_snapshot
+from aftereffect.live._reading import chain_start, check_log_end, read_events
+from aftereffect.live._snapshots import take_snapshot
 from aftereffect.live._state import Difference, ExperimentState
 from aftereffect.live.events import now
 from aftereffect.live.settings import Settings
@@ -108,7 +109,7 @@ def verify_experiment(
             )
     except CorruptionError as error:
         problems.append(str(error))
-    rounds = state.ahead().rounds
+    rounds = state.look_ahead().rounds
     return Verification(
         record.name, state.head.seq, state.next_slot, rounds, tuple(problems), state.difference
     )

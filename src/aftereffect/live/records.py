@@ -62,7 +62,7 @@ class TotalRecord(NamedTuple):
 class TotalInput(NamedTuple):
     """A total that a caller gives, unchecked: None where it is missing.
 
-    `arm` is the arm that was played, if it was not the advised one.
+    `arm` is the arm that was played, if it was not the decided one.
 
     Examples
     --------
@@ -142,11 +142,11 @@ def make_records(
         decision, given = decisions.get(slot), totals.get(slot)
         if decision is None and not state.is_skipped(slot):
             raise CorruptionError(f"slot {slot} was decided, but the log has no decision for it")
-        advised = decision and decision.arm
-        played = advised if given is None or given.arm is None else given.arm
+        decided = decision and decision.arm
+        played = decided if given is None or given.arm is None else given.arm
         yield SlotRecord(
             slot,
-            None if advised is None else arms[advised],
+            None if decided is None else arms[decided],
             None if played is None else arms[played],
             decision and decision.round,
             hold=decision is not None and slot > (decision.until or 0),

@@ -19,7 +19,7 @@ from aftereffect._core import (
     short_repr,
 )
 from aftereffect.delays import DelayFacts
-from aftereffect.errors import ParameterError, SpecError, about
+from aftereffect.errors import ConflictError, ParameterError, SpecError, name_field
 from aftereffect.policies import Policy
 
 #: A slot per millisecond for 34 years. Policies that need no horizon get parameters for this one.
@@ -45,9 +45,10 @@ class Settings:
     arms
         The arms' names, at least two, all different.
     policy
-        A policy or its spec string. It is refused if it needs to know delays and does not.
+        A policy or its spec string. It is refused if it needs facts about the delay that its
+        parameters do not give.
     reward_range
-        The least and the most that one pull can bring in all, over its whole life.
+        The smallest and the largest reward of one pull, summed over all slots in which it arrives.
     seed
         The seed of the random numbers that the policy draws.
     max_total
@@ -84,7 +85,7 @@ class Settings:
             "policy": lambda policy: _check_policy(policy, self.horizon),
         }
         for name, check in checks.items():
-            with about(name):
+            with name_field(name):
                 object.__setattr__(self, name, check(getattr(self, name)))
 
     @property
@@ -111,6 +112,24 @@ class Settings:
     def from_json(cls, text: str) -> "Settings":
         """Read what `to_json` wrote."""
         return cls(**json.loads(text))
+
+    def check_same(self, wanted: "Settings", *, any_seed: bool) -> None:
+        """Refuse other settings for the same experiment; with `any_seed`, the seed may differ."""
+        known, asked = self.to_dict(), wanted.to_dict()
+        names = [
+            name
+            for name in known
+            if known[name] != asked[name] and not (name == "seed" and any_seed)
+        ]
+        if names:
+            recorded, given = ({name: each[name] for name in names} for each in (known, asked))
+            changes = "; ".join(f"{name} is {known[name]}, got {asked[name]}" for name in names)
+            raise ConflictError(
+                f"experiment {self.name!r} already exists with other settings ({changes}): "
+                "open it, or choose another name",
+                recorded,
+                given,
+            )
 
 
 def check_name(name: object) -> str:

@@ -1,4 +1,4 @@
-"""The status of an experiment: how it stands arm by arm, what comes next, and warnings."""
+"""The status of an experiment: its arms, its next decision, and warnings."""
 
 import html
 import math
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from aftereffect._core import text_table
-from aftereffect.errors import ParameterError, about
+from aftereffect.errors import ParameterError, name_field
 from aftereffect.live._state import Draws, ExperimentState
 from aftereffect.live.records import Decision
 from aftereffect.live.settings import Settings
@@ -159,7 +159,7 @@ class Status(NamedTuple):
 
 def make_status(state: ExperimentState) -> Status:
     """The status of an experiment, as the next decision will find it."""
-    ahead = state.ahead()
+    ahead = state.look_ahead()
     settings, totals = ahead.settings, ahead.arm_totals
     low, high = settings.reward_range
     radii = settings.policy.radii(ahead.policy_state, ahead.params, ahead.next_slot)
@@ -204,7 +204,7 @@ def make_status(state: ExperimentState) -> Status:
 def check_playable(settings: Settings) -> None:
     """Refuse settings under which the policy cannot begin, or plays one arm to the very end."""
     slots = settings.planned_slots
-    with about("policy"):
+    with name_field("policy"):
         alone = count_slots_of_first_arm(settings.policy, len(settings.arms), slots, settings.seed)
         if alone >= slots:
             raise ParameterError(
@@ -263,7 +263,7 @@ def _warn_of_waiting(state: ExperimentState) -> str:
     held = 1 - state.planned / state.lasted
     return (
         f"totals come {state.lateness:,} slots late, and {held:.0%} of the slots only waited for "
-        "them: the rounds of this policy are too short for this feed"
+        "them: the rounds of this policy are too short for totals that come so late"
     )
 
 

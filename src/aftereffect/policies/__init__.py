@@ -4,7 +4,7 @@ Modules with an underscore hold what several policies share.
 """
 
 from aftereffect._core import Params, State
-from aftereffect.policies._kl import kl_bernoulli
+from aftereffect.policies._averages import kl_bernoulli
 from aftereffect.policies.adaptive_switchback import AdaptiveSwitchback
 from aftereffect.policies.ars_clw import ArsClw
 from aftereffect.policies.ars_exp3 import ArsExp3

@@ -60,9 +60,9 @@ def fold_window(
 
     `used` is the number of entries of the state that count. `noise` holds the persistence of the
     level, the variance of its steps and the variance of noise; `factor` is how much larger noise is
-    in this window, `shares` are those of the arms but the first. `season` are the entries of the state
-    that belong to the season of this window, -1 for none. `reference` are the lifts that weigh
-    surprises in the mode `BY_LIFTS`. A value of NaN is missing.
+    in this window. `shares` are those of the arms but the first. `season` are the entries of the
+    state that belong to the season of this window, -1 for none. `reference` are the lifts that
+    weigh surprises in the mode `BY_LIFTS`. A value of NaN is missing.
     """
     mean, covariance, products, gains = model
     persistence = noise[0]

@@ -4,7 +4,7 @@
 
     phases end after T1, 2 T1, 4 T1, ... slots; in the one that ends after T' slots
         d = h(T');  gamma = min(1, sqrt(2 d N ln N / (T' + d)));  forget everything
-        repeat: draw an arm and stay with it for a block (coins of 1 / (2d), as in `_blocks`)
+        repeat: draw an arm and stay with it for a block (coins of 1 / (2d), as in `clw`)
                 feed Exp3 (gain form) with the total of the last d slots, divided by 2d
 
 A block that the end of a phase cuts short is not fed. From the phase on in which h(T') passes the
@@ -19,7 +19,6 @@ import numpy as np
 
 from aftereffect._core import MAX_LAG, PolicyKernels, Vector, check_int, register
 from aftereffect.growth import Growth, Power, as_growth
-from aftereffect.policies._blocks import draw_seed_length
 from aftereffect.policies._learners import (
     LearnerState,
     blank_learner,
@@ -29,7 +28,7 @@ from aftereffect.policies._learners import (
     gain_of,
 )
 from aftereffect.policies.base import Policy
-from aftereffect.policies.clw import gain_gamma
+from aftereffect.policies.clw import draw_seed_length, gain_gamma
 
 
 class ArsClwState(NamedTuple):

@@ -19,8 +19,15 @@ import numpy as np
 
 from aftereffect._core import Params, PolicyKernels, Vector, register
 from aftereffect.growth import Growth, Power, SlotsOfRound, as_growth
-from aftereffect.policies._averages import Averages, blank_averages, credit, next_unplayed
-from aftereffect.policies._kl import kl_chooser, kl_radii, no_edge_noise
+from aftereffect.policies._averages import (
+    Averages,
+    blank_averages,
+    credit,
+    kl_chooser,
+    kl_radii,
+    next_unplayed,
+    no_edge_noise,
+)
 from aftereffect.policies.base import Policy
 
 

@@ -12,22 +12,27 @@ In these d slots only rewards of this arm arrive. As blocks end at random, the u
 depend on what the delays do. The policy must know d, and delays must not depend on the arms that
 are played. Then the regret is O(sqrt(d N T)) with the right learner (Tsallis).
 
-Variants differ in how blocks end (see `_blocks`); the journal version looks at d + 1 slots and
-divides by 2d + 1.
+Variants differ in the length of a block, which is drawn when the block begins::
+
+    colt    2d slots, and then until a coin of 1 / (2 (2d - 1)) shows 1
+    jmlr    until a coin of 1 / (2d + 1) shows 1 after 2d slots in which it showed 0
+    seed    until a coin of 1 / (2d) shows 1 and then 0 in 2d - 1 slots (the appendix of the paper)
+
+For the last two, gaps between ones are added up to and including the first that is long enough.
+The journal version looks at d + 1 slots and divides by 2d + 1.
 """
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from aftereffect._core import PolicyKernels, check_lag, register
 from aftereffect.delays import DelayFacts
 from aftereffect.errors import ParameterError
-from aftereffect.policies._blocks import VARIANTS, VariantName
 from aftereffect.policies._learners import (
     LEARNERS,
     LearnerName,
@@ -37,6 +42,59 @@ from aftereffect.policies._learners import (
     gain_of,
 )
 from aftereffect.policies.base import Policy
+
+VariantName = Literal["colt", "jmlr", "seed"]
+#: ``length(d, rng)``: the slots of a block.
+BlockLength: TypeAlias = Callable[[int, np.random.Generator], int]
+
+
+class Variant(NamedTuple):
+    """The length of blocks; by d the window and what its total is divided by; the smallest d."""
+
+    length: BlockLength
+    window: Callable[[int], int]
+    divisor: Callable[[int], int]
+    min_d: int
+
+
+def draw_failures(chance: float, rng: np.random.Generator) -> int:
+    """How often a coin fails before it first succeeds."""
+    if chance >= 1.0:
+        return 0
+    return math.floor(math.log1p(-rng.random()) / math.log1p(-chance))
+
+
+def draw_until_long_gap(chance: float, longer_than: int, rng: np.random.Generator) -> int:
+    """Add up the gaps between successes, up to and including the first that is longer than this."""
+    slots = 0
+    while True:
+        gap = 1 + draw_failures(chance, rng)
+        slots += gap
+        if gap > longer_than:
+            return slots
+
+
+def draw_colt_length(d: int, rng: np.random.Generator) -> int:
+    """As in the conference paper."""
+    return 2 * d + draw_failures(1.0 / (2.0 * (2.0 * d - 1.0)), rng)
+
+
+def draw_jmlr_length(d: int, rng: np.random.Generator) -> int:
+    """As in the journal paper, which repairs it."""
+    return draw_until_long_gap(1.0 / (2.0 * d + 1.0), 2 * d, rng)
+
+
+def draw_seed_length(d: int, rng: np.random.Generator) -> int:
+    """As in the appendix of the paper on ARS."""
+    return draw_until_long_gap(1.0 / (2.0 * d), 2 * d - 1, rng)
+
+
+VARIANTS: Mapping[VariantName, Variant] = {
+    "colt": Variant(draw_colt_length, lambda d: d, lambda d: 2 * d, min_d=1),
+    "jmlr": Variant(draw_jmlr_length, lambda d: d + 1, lambda d: 2 * d + 1, min_d=0),
+    "seed": Variant(draw_seed_length, lambda d: d, lambda d: 2 * d, min_d=1),
+}
+
 
 #: ``rate(d, arms, horizon)`` of a learner in a variant.
 Rate = Callable[[int, int, int], float]

@@ -4,7 +4,7 @@
 
     hold the first arm until its totals have settled; estimate the mean lag L and the clumping
     visit every other arm in turn, then repeat:                                  (`_settling`)
-        u_i = max { q : evidence(M_i / N_i against q) <= ln t }                        (`_kl`)
+        u_i = max { q : evidence(M_i / N_i against q) <= ln t }                        (`_averages`)
         stay with the arm of the highest u_i for a fifth of N_i, or visit it if it is another one
 
     a visit:  burn-in      0.7 L (1 + ln(t / t_0) / 10) slots that are not looked at;
@@ -38,8 +38,16 @@ from typing import NamedTuple
 import numpy as np
 
 from aftereffect._core import Params, PolicyKernels, Vector, check_float, check_int, register
-from aftereffect.policies._averages import Averages, blank_averages, credit, next_unplayed
-from aftereffect.policies._kl import highest_average, kl_bernoulli, kl_chooser, kl_radii
+from aftereffect.policies._averages import (
+    Averages,
+    blank_averages,
+    credit,
+    highest_average,
+    kl_bernoulli,
+    kl_chooser,
+    kl_radii,
+    next_unplayed,
+)
 from aftereffect.policies._settling import MAX_HOLD, Settling, blank_settling, next_step, settle
 from aftereffect.policies.base import Policy
 

@@ -7,8 +7,15 @@ the paper's (Siwei Wang, Haoyun Wang, Longbo Huang, AAAI 2021, arXiv:2012.07048)
 
 from aftereffect.reproduction._report import format_digits, format_verdict, markdown_table
 from aftereffect.reproduction.beyond import summarize_regret
-from aftereffect.reproduction.chapters import Chapter, ChapterName, Figure
-from aftereffect.reproduction.judging import Claim, JudgedClaims, Judgement, Verdict
+from aftereffect.reproduction.chapters import (
+    Chapter,
+    ChapterName,
+    Claim,
+    Figure,
+    JudgedClaims,
+    Judgement,
+    Verdict,
+)
 from aftereffect.reproduction.run import (
     CHAPTERS,
     FIGURES,

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from aftereffect._core import import_optional, made_by
-from aftereffect.reproduction.chapters import Chapter, Findings
-from aftereffect.reproduction.judging import Claim, JudgedClaims, Judgement
+from aftereffect.reproduction.chapters import Chapter, Claim, Findings, JudgedClaims, Judgement
 from aftereffect.reproduction.settings import Settings
 from aftereffect.simulation import PolicyRuns
 

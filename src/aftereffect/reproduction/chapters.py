@@ -1,25 +1,137 @@
-"""What all chapters have in common: figures that rest on stored studies, and claims about them."""
+"""What all chapters have in common: figures that rest on stored studies, and claims about them.
 
+A rule that looks at numbers alone decides whether a claim holds. Chance is measured by a bootstrap:
+replications are drawn again, with replacement, from those that were played.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
-from aftereffect._core import DPI, atomic_write
-from aftereffect.simulation import LEGEND, Study
+import numpy as np
+
+from aftereffect._core import DPI, Matrix, Vector, atomic_write, make_folder
+from aftereffect.bandits import Bandit
+from aftereffect.policies import Policy
+from aftereffect.reproduction.settings import Settings
+from aftereffect.simulation import LEGEND, Plan, Study, Workers, plan_study, worker_pool
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from aftereffect._core import make_folder
-from aftereffect.bandits import Bandit
-from aftereffect.policies import Policy
-from aftereffect.reproduction.judging import JudgedClaims
-from aftereffect.reproduction.settings import Settings
-from aftereffect.simulation import Plan, Workers, plan_study, worker_pool
+
+Verdict: TypeAlias = Literal["reproduced", "partly", "not reproduced", "not judged"]
+#: Whether a claim holds in one case, such as one setting.
+CaseVerdict: TypeAlias = Literal["holds", "open", "fails"]
+Cells: TypeAlias = tuple[str, ...]
+#: The share of the bootstrap draws that must agree for a case to hold or to fail.
+LEVEL = 0.975
+#: How often the bootstrap draws.
+DRAWS = 2_000
+_SEED = 20_210_426
+_MAX_CELLS = 4_000_000
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A verdict, how many cases it rests on, and the numbers behind it as a table.
+
+    >>> judge_cases("settings", ("setting",), [("holds", ("a",)), ("open", ("b",))]).verdict
+    'partly'
+    """
+
+    verdict: Verdict
+    count: str
+    columns: Cells
+    rows: Sequence[Cells]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim in one sentence, the rule that judges it in words, and the same rule as a function.
+
+    ``judge`` takes the evidence of the chapter that the claim belongs to. ``picture`` is the name,
+    without its suffix, of a picture that shows the evidence.
+
+    >>> claim = Claim("Two is even.", "Divide by two.", lambda evidence: Judgement(
+    ...     "reproduced", f"holds in all {len(evidence)} cases", (), []))
+    >>> claim.judge([2, 4]).count
+    'holds in all 2 cases'
+    """
+
+    title: str
+    rule: str
+    judge: Callable[[Sequence[Any]], Judgement]
+    picture: str = ""
+
+
+#: Each claim with its judgements, by the name of what was varied.
+JudgedClaims: TypeAlias = Sequence[tuple[Claim, Mapping[str, Judgement]]]
+
+
+def judge_claim(claim: Claim, evidence: Sequence[Any]) -> Judgement:
+    """Judge a claim, unless there is only one replication: that says nothing about chance."""
+    if any(each.replications < 2 for each in evidence):
+        return Judgement("not judged", "one replication is too few to measure chance", (), [])
+    return claim.judge(evidence)
+
+
+def judge_draws(agrees: np.ndarray) -> CaseVerdict:
+    """Judge one case by the bootstrap draws, each of which agrees with the claim or does not."""
+    share = agrees.mean()
+    return "holds" if share >= LEVEL else "fails" if share <= 1 - LEVEL else "open"
+
+
+def judge_cases(
+    what: str, columns: Cells, cases: Sequence[tuple[CaseVerdict, Cells]], note: str = ""
+) -> Judgement:
+    """Judge a claim that should hold in every case; `what` names the cases, in the plural."""
+    verdicts = [verdict for verdict, _ in cases]
+    if not verdicts:
+        return Judgement("not judged", f"the figures played have no {what} for it", columns, [])
+    verdict: Verdict = "partly"
+    if verdicts.count("holds") == len(verdicts):
+        verdict = "reproduced"
+    elif 2 * verdicts.count("fails") > len(verdicts):
+        verdict = "not reproduced"
+    counts = ", ".join(f"{name} in {verdicts.count(name)}" for name in get_args(CaseVerdict))
+    count = f"{counts} of {len(verdicts)} {what}{f'; {note}' if note else ''}"
+    rows = [(*cells, found) for found, cells in cases]
+    return Judgement(verdict, count, (*columns, "claim"), rows)
+
+
+def resample_means(samples: Matrix) -> Matrix:
+    """The mean of each column, once for each bootstrap draw of the rows (the replications).
+
+    The draws are always the same.
+    """
+    rng = np.random.default_rng(_SEED)
+    count = len(samples)
+    size = max(1, min(DRAWS, _MAX_CELLS // samples.size))
+    blocks = (
+        rng.integers(count, size=(min(size, DRAWS - done), count)) for done in range(0, DRAWS, size)
+    )
+    return np.concatenate([samples[chosen].mean(axis=1) for chosen in blocks])
+
+
+def middle_95(draws: Vector) -> tuple[float, float]:
+    """The ends of the middle 95 % of some draws; always two of the draws, as some may be infinite.
+
+    >>> middle_95(np.arange(1001.0))
+    (25.0, 975.0)
+    """
+    low, high = np.quantile(draws, (0.025, 0.975), method="inverted_cdf")
+    return float(low), float(high)
+
+
+def format_with_interval(number: float, draws: Vector, form: str) -> str:
+    """A number, and in brackets the middle 95 % of its bootstrap draws."""
+    low, high = middle_95(draws)
+    return f"{number:{form}} ({low:{form}} .. {high:{form}})"
+
 
 WIDTH, ROW_HEIGHT, LEGEND_COLUMNS, LEGEND_ROW = 11.5, 4.8, 3, 0.22
 
@@ -169,9 +281,9 @@ class Chapter:
     """Figures of one kind, the claims about them, and the three functions that handle them.
 
     ``list_studies`` names all studies that a figure and its claims rest on, ``draw_figure`` writes
-    the pictures of a figure whose studies are stored, and ``find`` judges the claims by what a
-    folder holds and draws the pictures that belong to no single figure (``other_pictures``, names
-    without a suffix).
+    the pictures of a figure whose studies are stored, and ``make_findings`` judges the claims by
+    what a folder holds and draws the pictures that belong to no single figure (``other_pictures``,
+    names without a suffix).
 
     >>> from aftereffect.reproduction import CHAPTERS
     >>> {name: len(chapter.figures) for name, chapter in CHAPTERS.items()}
@@ -184,5 +296,5 @@ class Chapter:
     of_paper: bool
     list_studies: Callable[[Any, Settings], Sequence[StoredStudy]]
     draw_figure: Callable[[Any, Settings, Path], None]
-    find: Callable[[Settings, Path], Findings]
+    make_findings: Callable[[Settings, Path], Findings]
     other_pictures: tuple[str, ...] = ()

@@ -23,10 +23,10 @@ from aftereffect.reproduction.chapters import (
     Chapter,
     ChapterName,
     Figure,
+    JudgedClaims,
     StoredStudy,
     picture_paths,
 )
-from aftereffect.reproduction.judging import JudgedClaims
 from aftereffect.reproduction.settings import DEFAULT, Settings
 from aftereffect.simulation import Workers, worker_pool
 
@@ -182,7 +182,7 @@ def _complete_figure(
 
 def write_report(folder: Path, settings: Settings) -> JudgedClaims:
     """Report on every figure that a folder holds with these settings."""
-    findings = [(chapter, chapter.find(settings, folder)) for chapter in CHAPTERS.values()]
+    findings = [(chapter, chapter.make_findings(settings, folder)) for chapter in CHAPTERS.values()]
     figures = [figure for _, found in findings for figure in found.figures]
     claims = [claim for _, found in findings if found.figures for claim in found.claims]
     if not figures:  # interrupted before anything was finished

@@ -1,6 +1,5 @@
 """Rewards: laws that draw them, schedules that fix them beforehand, and files that hold them."""
 
-from aftereffect.rewards.files import READERS, SEPARATORS, find_other_separator, read_rewards
 from aftereffect.rewards.histories import (
     MAX_HISTORY,
     SLOT_LENGTHS,
@@ -28,8 +27,12 @@ from aftereffect.rewards.schedules import (
     as_schedule,
 )
 from aftereffect.rewards.tables import (
+    READERS,
+    SEPARATORS,
     RewardTable,
+    find_other_separator,
     prepare_rewards,
+    read_rewards,
     sum_by_arm,
     table_source,
 )

@@ -124,7 +124,7 @@ class DrawnArm(_Drawn):
         given = check_shares("shares", self.shares)
         if not 2 <= len(given) <= np.iinfo(np.int16).max:
             raise ParameterError(
-                f"shares must be of at least two arms, got {short_repr(self.shares)}"
+                f"shares must be at least two numbers, one per arm, got {short_repr(self.shares)}"
             )
         self._set(shares=tuple(given), seed=check_int("seed", self.seed, at_most=_MAX_SEED))
 
@@ -234,7 +234,7 @@ class Recorded(Schedule):
             self._set(paying_arms=wanted)
         elif self.paying_arms is not None:
             raise ParameterError(
-                "paying_arms goes with the numbers of the paying arms, not with a table of rewards"
+                "paying_arms can be given only with a list of paying arms, got a table of rewards"
             )
         digest = hashlib.sha256(
             f"{values.shape}{values.dtype}".encode() + values.tobytes()

@@ -10,9 +10,9 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from aftereffect.errors import CorruptionError, StorageError
 from aftereffect.live import Storage
+from aftereffect.service import SCOPES, Scope, find_scope
 from aftereffect.service._errors import RefusalError
 from aftereffect.service._experiments import OpenExperiments
-from aftereffect.service._tokens import SCOPES, Scope, find_scope
 
 #: The names of this machine, for itself.
 LOCAL_NAMES = ("127.0.0.1", "localhost", "::1")

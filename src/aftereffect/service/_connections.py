@@ -13,7 +13,7 @@ from typing import Protocol
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 #: Connections of one peer, which may be a proxy, and of all together; fewer where the system allows
-#: few open files. More than all readers that may wait (see `_pools`), so there is room for writers.
+#: few open files. More than all readers that may wait (see `LIMITS`), so there is room for writers.
 MAX_PER_PEER, MAX_CONNECTIONS = 512, 2_048
 #: Files that are left to the storage and everything else.
 _OTHER_FILES = 96

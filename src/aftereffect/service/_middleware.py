@@ -118,7 +118,7 @@ def _check_headers(scope: Scope) -> None:
 
 
 def _host_of(origin: str) -> str:
-    """Host and port of an origin; empty, which no host is, if it cannot be read."""
+    """Host and port of an origin; an empty text, which is never a host, if it cannot be read."""
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi import Path as InPath
 
 from aftereffect._core import as_spec
-from aftereffect.errors import ParameterError, about
+from aftereffect.errors import ParameterError, name_field
 from aftereffect.live import Decision, Experiment, TotalRecord, remove_exported
 from aftereffect.policies import Policy
 from aftereffect.service import _schemas as schemas
@@ -64,7 +64,7 @@ def create(
 ) -> Answer:
     """Create an experiment. A second request with the same settings changes nothing."""
     settings = given.model_dump()
-    with about("policy"):
+    with name_field("policy"):
         settings["policy"] = as_spec(given.policy, Policy)
     experiment = Experiment.create(**settings, storage=experiments.storage)
     response.status_code = 201 if experiment.is_new else 200
@@ -228,7 +228,7 @@ def delete(
 
     Download its log first: after this request, the service has no copy of it.
     """
-    with about("confirm"):
+    with name_field("confirm"):
         if confirm != name:
             raise ParameterError(
                 f"confirm must repeat the experiment's name, {name!r}, got {confirm[:100]!r}"

@@ -79,7 +79,7 @@ class Worker:
         answer: Future[Any] = Future()
         with self._lock:
             if self._closed:
-                raise StorageError("the service is about to end")
+                raise StorageError("the service is stopping: try again later")
             process = self._start()
             self._number += 1
             self._answers[self._number] = answer

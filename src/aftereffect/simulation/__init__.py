@@ -3,8 +3,13 @@
 from aftereffect.simulation._dask import dask_cluster
 from aftereffect.simulation._driver import BATCH
 from aftereffect.simulation._io import STUDY_SUFFIXES
-from aftereffect.simulation._limits import DEFAULT_CHECKPOINTS, MAX_CHECKPOINTS, log_spaced
-from aftereffect.simulation._plan import MAX_REPLICATIONS, Plan, plan_study
+from aftereffect.simulation._plan import (
+    MAX_REPLICATIONS,
+    Plan,
+    plan_study,
+    print_progress,
+    simulate,
+)
 from aftereffect.simulation._plot import (
     COLOURS,
     DASHES,
@@ -33,8 +38,14 @@ from aftereffect.simulation._replications import (
     prepare,
     run_batch,
 )
-from aftereffect.simulation._runs import PolicyRuns, Trace, trace_run
-from aftereffect.simulation._simulate import print_progress, simulate
+from aftereffect.simulation._runs import (
+    DEFAULT_CHECKPOINTS,
+    MAX_CHECKPOINTS,
+    PolicyRuns,
+    Trace,
+    log_spaced,
+    trace_run,
+)
 from aftereffect.simulation._study import FINAL_HEADINGS, Study
 from aftereffect.simulation._workers import Workers, check_jobs, run_tasks, worker_pool
 

@@ -26,31 +26,11 @@ _NUMBERS = (bool, int, float)
 #: Attributes that every class has, or that dataclasses and abstract classes add: they follow from
 #: the rest, or do not matter.
 _OF_EVERY_CLASS = {
-    *(
-        "__module__",
-        "__qualname__",
-        "__dict__",
-        "__weakref__",
-        "__doc__",
-        "__annotations__",
-        "__match_args__",
-        "__slots__",
-    ),
-    *(
-        "__dataclass_fields__",
-        "__dataclass_params__",
-        "__abstractmethods__",
-        "_abc_impl",
-        "__parameters__",
-        "__orig_bases__",
-    ),
-    *(
-        "__firstlineno__",
-        "__static_attributes__",
-        "__annotate__",
-        "__annotate_func__",
-        "__annotations_cache__",
-    ),
+    *("__module__", "__qualname__", "__dict__", "__weakref__", "__doc__", "__annotations__"),
+    *("__match_args__", "__slots__", "__dataclass_fields__", "__dataclass_params__"),
+    *("__abstractmethods__", "_abc_impl", "__parameters__", "__orig_bases__"),
+    *("__firstlineno__", "__static_attributes__"),
+    *("__annotate__", "__annotate_func__", "__annotations_cache__"),
 }
 
 

@@ -172,7 +172,7 @@ def load_study(path: str | os.PathLike[str]) -> dict[str, Any]:
             if frame.schema[name] != kind or frame[name].null_count():
                 raise ValueError(f"the column {name} must hold {kind} and nothing else")
         if frame.select(SHARED).n_unique() > 1:
-            raise ValueError("its rows do not fit together")
+            raise ValueError("its rows contradict each other")
         first = frame.row(0, named=True)
         checkpoints = tuple(first["checkpoints"])
         runs = tuple(
@@ -180,7 +180,7 @@ def load_study(path: str | os.PathLike[str]) -> dict[str, Any]:
             for part in frame.partition_by("policy", maintain_order=True)
         )
         if first["engine"] not in ENGINES or len({len(each.rounds) for each in runs}) > 1:
-            raise ValueError("its rows do not fit together")
+            raise ValueError("its rows contradict each other")
     except (ValueError, TypeError, IndexError) as error:
         raise InputError(
             f"cannot read {source}: not a saved study ({str(error).splitlines()[0]})"
@@ -210,9 +210,9 @@ def _read_frame(source: Path) -> Any:
 def _read_runs(part: Any, checkpoints: int, arms: int) -> PolicyRuns:
     label: str = part["policy"][0]
     if set(part["regret"].list.len()) != {checkpoints} or set(part["pulls"].list.len()) != {arms}:
-        raise ValueError("its rows do not fit together")
+        raise ValueError("its rows contradict each other")
     if part["replication"].to_list() != list(range(part.height)):
-        raise ValueError(f"replications of {label} are missing or doubled")
+        raise ValueError(f"replications of {label} are missing or repeated")
     return PolicyRuns(
         label=label,
         policy=_parse_label(label, Policy),
@@ -265,13 +265,13 @@ def read_sealed(path: Path) -> bytes:
     if start < 0 or content[start : start + len(MARK)] != MARK:
         raise InputError(
             f"cannot read {path}: not written by Study.save, or damaged: "
-            "the seal of its content is missing"
+            "it has no digest of its content"
         )
     digest = hashlib.sha256(memoryview(content)[:start])
     digest.update(memoryview(content)[footer:])
     if digest.digest() != content[start + len(MARK) : footer]:
         raise InputError(
-            f"cannot read {path}: it is damaged, its content does not match its seal: "
+            f"cannot read {path}: it is damaged, its content does not match its digest: "
             "run the study again or restore the file"
         )
     return content

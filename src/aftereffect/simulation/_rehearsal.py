@@ -36,7 +36,7 @@ class CheckedArray(np.ndarray[Any, Any]):
     def __setitem__(self, index: Any, value: Any) -> None:
         self._check(index)
         if not self.flags.writeable:
-            raise IndexError("params are written to; keep what changes in the state")
+            raise IndexError("a kernel must not change params: put what changes into the state")
         super().__setitem__(index, value)
 
     def _check(self, index: Any) -> None:
@@ -49,7 +49,7 @@ class CheckedArray(np.ndarray[Any, Any]):
                 which = (
                     f"index {each} of dimension {dimension}" if self.ndim > 1 else f"index {each}"
                 )
-                raise IndexError(f"{which} is outside of 0 to {length - 1}{ahead}")
+                raise IndexError(f"{which} is outside 0 to {length - 1}{ahead}")
 
 
 def copy_checked(array: Any, *, writable: bool = True) -> CheckedArray:
@@ -57,7 +57,7 @@ def copy_checked(array: Any, *, writable: bool = True) -> CheckedArray:
 
     >>> copy_checked([1.0, 2.0])[2]
     Traceback (most recent call last):
-    IndexError: index 2 is outside of 0 to 1
+    IndexError: index 2 is outside 0 to 1
     """
     copy = np.array(array).view(CheckedArray)
     copy.setflags(write=writable)

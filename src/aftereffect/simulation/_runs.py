@@ -1,20 +1,88 @@
-"""What runs leave: all replications of one policy, or one replication slot by slot."""
+"""What runs leave: all replications of one policy, or one replication slot by slot.
 
+Regret is recorded at checkpoints only, and results that would not fit into memory are refused.
+"""
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
-from aftereffect._core import Matrix, Slots, Vector, import_optional
+from aftereffect._core import Matrix, Slots, Vector, check_int, check_sequence, import_optional
 from aftereffect.bandits import Bandit
 from aftereffect.delays import ARM, REWARD, TOTAL
 from aftereffect.errors import ParameterError
 from aftereffect.policies import Policy
-from aftereffect.simulation._limits import check_memory
 from aftereffect.simulation._replications import Task, prepare, run_batch
 
 if TYPE_CHECKING:
     import polars
+
+
+DEFAULT_CHECKPOINTS, MAX_CHECKPOINTS = 50, 10_000
+#: The file in which Linux states how much memory a container may use.
+_CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
+_GIB = 2**30
+
+
+def choose_checkpoints(horizon: int, wanted: int | Iterable[int]) -> tuple[int, ...]:
+    """Return increasing numbers of slots, the last of them the horizon.
+
+    A number asks for that many, evenly spaced in log time (fewer where rounding makes some equal);
+    a sequence is taken as it is. Regret is recorded at these slots only, so that memory and files
+    do not grow with the horizon.
+    """
+    if isinstance(wanted, Iterable):
+        given = tuple(
+            check_int("a checkpoint", slot, at_least=1, at_most=horizon)
+            for slot in check_sequence("checkpoints", wanted)
+        )
+        if not given or given[-1] != horizon or any(a >= b for a, b in pairwise(given)):
+            raise ParameterError(
+                f"checkpoints must increase and end with the horizon {horizon}, got {list(given)}"
+            )
+        return given
+    count = check_int("checkpoints", wanted, at_least=1, at_most=MAX_CHECKPOINTS)
+    if count >= horizon:
+        return tuple(range(1, horizon + 1))
+    return log_spaced(1, horizon, count)
+
+
+def log_spaced(first: int, last: int, count: int) -> tuple[int, ...]:
+    """Return so many slots, evenly spaced in log time, always with the last.
+
+    There are fewer where rounding makes some equal.
+
+    >>> log_spaced(1, 1_000, 4)
+    (1, 10, 100, 1000)
+    """
+    return tuple(sorted({round(slot) for slot in np.geomspace(last, first, count)}))
+
+
+def check_memory(needed: int, lower: str) -> None:
+    """Refuse what needs more bytes than this machine has; `lower` says what would need less."""
+    available = _available_memory()
+    if available is not None and needed > available:
+        raise ParameterError(
+            f"the results need {needed / _GIB:,.1f} GiB of memory, but only "
+            f"{available / _GIB:,.1f} GiB are available: ask for fewer {lower}"
+        )
+
+
+def _available_memory() -> int | None:
+    """Return how many bytes this process can have at most; None where the system does not say."""
+    found = []
+    with suppress(AttributeError, ValueError, OSError):  # Windows, or an unusual system
+        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    with suppress(OSError, ValueError):  # no such file, or no limit: "max"
+        found.append(int(_CONTAINER_LIMIT.read_text()))
+    return min(found, default=None)
+
 
 MAX_TRACE_SLOTS = 100_000_000
 #: Memory that each slot takes while a trace is made.
@@ -157,8 +225,7 @@ def trace_run(policy: Policy, bandit: Bandit, horizon: int, seed: int, replicati
     """
     if horizon > MAX_TRACE_SLOTS:
         raise ParameterError(
-            f"a trace records every slot: at most {MAX_TRACE_SLOTS:,} of them, "
-            f"got a horizon of {horizon:,}"
+            f"a trace can have at most {MAX_TRACE_SLOTS:,} slots, got a horizon of {horizon:,}"
         )
     check_memory(_BYTES_PER_SLOT * horizon, "slots")
     task = Task(

@@ -31,7 +31,7 @@ from aftereffect.simulation._replications import (
 MAX_THREADS, MAX_WORKERS = 1_024, 1_000_000
 #: What ``jobs`` is for all cores.
 ALL_CORES = -1
-#: Seconds. A chunk for another process must be worth the journey; one for a thread need only last
+#: Seconds. A chunk for another process must be worth sending; one for a thread must only last
 #: longer than taking the interpreter's lock.
 _MAX_CHUNK, _MIN_CHUNK_ELSEWHERE, _MIN_CHUNK_HERE = 1.0, 0.3, 0.02
 #: A chunk has at most so many times the replications that were measured so far.

@@ -76,8 +76,8 @@ def _check_pickles(thing: Spec) -> None:
         raise AssertionError(
             f"{thing!r} cannot be pickled ({error}): other processes could not use it"
         ) from None
-    require(hash(thing) == hash(again), f"{thing!r} must keep its hash through pickle")
-    require(thing == again, f"{thing!r} must survive pickle unchanged")
+    require(hash(thing) == hash(again), f"{thing!r} must have the same hash after pickling")
+    require(thing == again, f"{thing!r} must be equal to itself after pickling")
 
 
 def _classes(thing: object) -> Iterator[type[Spec]]:

@@ -1,20 +1,85 @@
-"""The contract of a storage, second part: transactions, concurrency, deletion and tokens."""
+"""The contract of a storage about transactions, deletion and tokens, and tools for its tests."""
 
 import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import TypeVar
 
 from aftereffect.errors import NotFoundError, StorageError
-from aftereffect.live import Link, Snapshot
+from aftereffect.live import Event, Link, Record, Snapshot, Storage, fingerprint
 from aftereffect.testing._common import require
-from aftereffect.testing._storage_tools import (
-    MAX_WAIT,
-    SETTINGS,
-    StorageTests,
-    create,
-    make_chain,
-    require_deleted,
-    run_threads,
-)
+
+T = TypeVar("T")
+
+#: How many seconds a thread may take.
+MAX_WAIT = 30.0
+SETTINGS = '{"arms": ["ä", "\\u2603"]}'
+
+
+class StorageTests(ABC):
+    """Tests of storages that share their contents."""
+
+    @abstractmethod
+    def connect(self) -> Storage:
+        """Open another storage with the same contents."""
+
+    def append(self, experiment: int, event: Event) -> None:
+        """Append an event through a storage of its own."""
+        with self.connect().writing(experiment) as log:
+            log.append(event)
+
+    def count(self, experiment: int) -> int:
+        """Count the events, at most 10, through a storage of its own."""
+        with self.connect().reading(experiment) as view:
+            return len(view.events(0, 10))
+
+
+def create(storage: Storage, name: str) -> tuple[Record, bool]:
+    """Create an experiment."""
+    return storage.create(name, SETTINGS, "today", fingerprint(SETTINGS))
+
+
+def make_chain(start: bytes, totals: Sequence[float | None]) -> list[Event]:
+    """Totals of slots 0, 1, ... as a chain of events."""
+    head, chain = Link(0, start), list[Event]()
+    for slot, total in enumerate(totals):
+        chain.append(head.next("total", slot, round=2**40, total=total))
+        head = head.follow(chain[-1])
+    return chain
+
+
+def run_threads(count: int, work: Callable[[], T]) -> list[T]:
+    """Call `work` in several threads at once; return their results, or raise their first error."""
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=call, daemon=True) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(MAX_WAIT)
+        require(not thread.is_alive(), f"a thread still waits after {MAX_WAIT:g} seconds")
+    if errors:
+        raise errors[0]
+    return results
+
+
+def require_deleted(storage: Storage, experiment: int) -> None:
+    """Require that neither reading nor writing finds an experiment."""
+    for enter in (storage.reading, storage.writing):
+        try:
+            with enter(experiment):
+                pass
+        except NotFoundError:
+            continue
+        raise AssertionError(f"{enter.__name__} a deleted experiment must raise NotFoundError")
 
 
 class TransactionTests(StorageTests):
@@ -36,7 +101,10 @@ class TransactionTests(StorageTests):
                 events = view.events(0, 10)
                 require(events == chain[:1], "a transaction that fails must append no event")
                 snapshot = view.snapshot()
-                require(snapshot == Snapshot("stored", b"1"), "and must save no snapshot")
+                require(
+                    snapshot == Snapshot("stored", b"1"),
+                    "a transaction that fails must save no snapshot",
+                )
 
     def test_one_writes_and_the_others_wait(self) -> None:
         storage = self.connect()
@@ -70,12 +138,14 @@ class TransactionTests(StorageTests):
             require(len(view.events(0, 10)) == 1, "a reader must see what was stored")
             run_threads(1, lambda: self.append(record.id, chain[1]))
             same = len(view.events(0, 10)) == 1
-            require(same, "a reader must go on seeing the moment at which it began")
+            require(same, "a reader must not see events that were stored after it began")
         with storage.writing(record.id) as log:
             log.append(chain[2])
             counts = run_threads(1, lambda: self.count(record.id))
             require(counts == [2], "a reader must not wait for a writer, nor see its events")
-        require(self.count(record.id) == 3, "and afterwards it must see them")
+        require(
+            self.count(record.id) == 3, "a reader must see the events of a writer that has finished"
+        )
 
 
 class DeletionTests(StorageTests):
@@ -100,13 +170,13 @@ class DeletionTests(StorageTests):
         again, new = storage.create("two", SETTINGS, "tomorrow", b"other")
         require(
             new and again.id not in (one.id, two.id),
-            "its name must be free, and its id must not be used again",
+            "the name of a deleted experiment must be free, and its id must not be used again",
         )
         for each in (storage, elsewhere):
             require_deleted(each, two.id)
             with each.reading(again.id) as view:
                 empty = not view.events(0, 10) and view.snapshot() is None
-                require(empty, "nothing of it must be left")
+                require(empty, "a new experiment must have nothing of a deleted one of its name")
             with each.reading(one.id) as view:
                 require(len(view.events(0, 10)) == 1, "other experiments must not lose anything")
 
@@ -122,7 +192,10 @@ class DeletionTests(StorageTests):
         for each in (storage, self.connect()):
             require(each.find("one") == record, "an experiment must survive a deletion that fails")
             with each.reading(record.id) as view:
-                require(view.events(0, 10) == chain, "with all its events")
+                require(
+                    view.events(0, 10) == chain,
+                    "an experiment must have all its events after a deletion that fails",
+                )
 
     def test_a_waiting_writer_finds_that_its_experiment_was_deleted(self) -> None:
         storage = self.connect()
@@ -138,7 +211,7 @@ class DeletionTests(StorageTests):
         waiting = threading.Thread(target=write, daemon=True)
         with storage.writing(record.id) as log:
             waiting.start()
-            require(begun.wait(MAX_WAIT), "a thread must begin")
+            require(begun.wait(MAX_WAIT), "a thread must start")
             log.remove("today")
         require(
             refused.wait(MAX_WAIT),
@@ -153,30 +226,36 @@ class TokenTests(StorageTests):
     def test_tokens_are_stored_and_revoked_once(self) -> None:
         storage = self.connect()
         empty = storage.tokens() == [] and not storage.has_tokens()
-        require(empty, "an empty place must have no tokens")
-        require(storage.token(b"1" * 32) is None, "and find none")
+        require(empty, "tokens must give nothing, and has_tokens False, if there is no token")
+        require(storage.token(b"1" * 32) is None, "token must give None if there is no token")
         first = storage.add_token("ci", "read", "today", b"1" * 32)
         second = self.connect().add_token("ci", "write", "today", b"2" * 32)
         given = ("ci", "read", b"1" * 32, "today", None)
         require(first[1:] == given, "a token must come back as it was given")
         for each in (storage, self.connect()):
-            require(each.has_tokens(), "has_tokens must count tokens of other storages, too")
+            require(each.has_tokens(), "has_tokens must count tokens that another storage added")
             found = [each.token(b"1" * 32), each.token(b"2" * 32), each.token(b"3" * 32)]
             require(found == [first, second, None], "token must find each by its digest alone")
         in_order = self.connect().tokens() == [first, second]
         require(in_order, "tokens must be listed in the order of their creation")
         revoked = storage.revoke_token(first.id, "later")
-        require(revoked == first._replace(revoked_at="later"), "a revoked token must say when")
+        require(
+            revoked == first._replace(revoked_at="later"),
+            "a revoked token must have the time of its revocation",
+        )
         same = storage.revoke_token(first.id, "still later") == revoked
-        require(same, "and stay revoked since then")
+        require(same, "a token that is revoked again must keep the time of the first revocation")
         only = self.connect().tokens() == [revoked, second]
-        require(only, "also elsewhere, and no other token with it")
+        require(
+            only,
+            "a revoked token must be revoked in other storages too, and no other token with it",
+        )
         found = [self.connect().token(token.digest) for token in (first, second)]
         require(found == [revoked, second], "a revoked token must still be found")
         absent = storage.revoke_token(second.id + 100, "later")
-        require(absent is None, "revoke_token must give None for a token that is not there")
+        require(absent is None, "revoke_token must give None for an unknown token")
         storage.revoke_token(second.id, "later")
-        require(self.connect().has_tokens(), "revoked tokens must count as created")
+        require(self.connect().has_tokens(), "has_tokens must count revoked tokens too")
 
     def test_no_two_tokens_have_the_same_digest(self) -> None:
         storage = self.connect()
@@ -184,6 +263,9 @@ class TokenTests(StorageTests):
         try:
             storage.add_token("ci", "admin", "today", b"1" * 32)
         except StorageError:
-            require(storage.tokens()[0].scope == "read", "the first must stay as it was")
+            require(
+                storage.tokens()[0].scope == "read",
+                "a token that is refused must leave the first as it was",
+            )
         else:
             raise AssertionError("a second token with the same digest must raise StorageError")

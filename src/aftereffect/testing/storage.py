@@ -5,8 +5,15 @@ from itertools import pairwise
 from aftereffect.errors import StorageError
 from aftereffect.live import Snapshot, fingerprint
 from aftereffect.testing._common import require
-from aftereffect.testing._storage_tools import SETTINGS, create, make_chain, run_threads
-from aftereffect.testing._storage_transactions import DeletionTests, TokenTests, TransactionTests
+from aftereffect.testing._storage_transactions import (
+    SETTINGS,
+    DeletionTests,
+    TokenTests,
+    TransactionTests,
+    create,
+    make_chain,
+    run_threads,
+)
 
 
 class StorageContract(TransactionTests, DeletionTests, TokenTests):
@@ -16,18 +23,18 @@ class StorageContract(TransactionTests, DeletionTests, TokenTests):
 
         class TestMyStorage(StorageContract):
             def connect(self):
-                # The same place within one test, and an empty one when a test begins.
-                return MyStorage(self.place)
+                # The same contents within one test, and none when a test begins.
+                return MyStorage(self.folder)
 
     Examples
     --------
     >>> from aftereffect.live import MemoryStorage
     >>> class TestMemory(StorageContract):
     ...     def __init__(self):
-    ...         self.place = MemoryStorage()
+    ...         self.storage = MemoryStorage()
     ...
     ...     def connect(self):
-    ...         return self.place
+    ...         return self.storage
     >>> tests = [name for name in dir(StorageContract) if name.startswith("test_")]
     >>> for name in tests:
     ...     getattr(TestMemory(), name)()
@@ -38,7 +45,7 @@ class StorageContract(TransactionTests, DeletionTests, TokenTests):
     def test_an_experiment_is_found_by_name(self) -> None:
         first = self.connect()
         record, new = create(first, "one")
-        require(new, "create must say that an experiment is new")
+        require(new, "create must return True for a new experiment")
         given = ("one", SETTINGS, "today", fingerprint(SETTINGS))
         require(record[1:] == given, "a record must come back as it was given")
         for storage in (first, self.connect()):
@@ -49,11 +56,14 @@ class StorageContract(TransactionTests, DeletionTests, TokenTests):
     def test_a_name_is_taken_once(self) -> None:
         record, _ = create(self.connect(), "one")
         again, new = self.connect().create("one", "other settings", "tomorrow", b"other")
-        require(not new and again == record, "create must give back the first of a name, unchanged")
+        require(
+            not new and again == record,
+            "create must give back the first experiment of a name, unchanged",
+        )
 
     def test_names_are_in_the_order_of_creation(self) -> None:
         storage = self.connect()
-        require(storage.names() == [], "an empty place must have no names")
+        require(storage.names() == [], "names must give nothing if there is no experiment")
         for name in ("b", "a", "c"):
             create(storage, name)
         require(self.connect().names() == ["b", "a", "c"], "names must be in the order of creation")
@@ -61,9 +71,9 @@ class StorageContract(TransactionTests, DeletionTests, TokenTests):
     def test_many_create_the_same_at_once(self) -> None:
         answers = run_threads(4, lambda: create(self.connect(), "one"))
         ids = {record.id for record, _ in answers}
-        require(len(ids) == 1, "all who create a name must get the same experiment")
+        require(len(ids) == 1, "all who create an experiment of one name must get the same one")
         new = [new for _, new in answers].count(True)
-        require(new == 1, f"create must be new for exactly one of them, got {new}")
+        require(new == 1, f"create must return True to exactly one of them, got {new}")
 
     def test_events_come_back_to_the_last_bit(self) -> None:
         storage = self.connect()
@@ -81,12 +91,14 @@ class StorageContract(TransactionTests, DeletionTests, TokenTests):
                 for pair in zip(events, chain, strict=True)
                 for a, b in zip(*pair, strict=True)
             )
-            require(same_types, "and in the same types")
+            require(same_types, "the fields of events must come back in the same types")
             require(
                 view.events(3, 2) == chain[3:5],
                 "events(after, limit) must give at most limit events, beginning after that number",
             )
-            require(view.events(len(chain), 10) == [], "there must be nothing after the last")
+            require(
+                view.events(len(chain), 10) == [], "events must give nothing after the last event"
+            )
             last = view.last_event()
             require(last == chain[-1], "last_event must be the one with the highest number")
 
@@ -99,14 +111,20 @@ class StorageContract(TransactionTests, DeletionTests, TokenTests):
                 log.append(event)
         with storage.writing(record.id) as log:
             log.append(chain[-1])
-            found = log.about(1, 3)
+            found = log.slot_events(1, 3)
         require(
             found == [(event, before.hash) for before, event in pairwise(chain)],
-            f"about must give events in order, each with the hash of the one before, got {found}",
+            f"slot_events must give events in order, each with the hash before it, got {found}",
         )
         with storage.reading(record.id) as view:
-            require(view.about(0, 1) == [(chain[0], None)], "the first event has none before it")
-            require(view.about(7, 9) == [], "about must give nothing for slots without events")
+            require(
+                view.slot_events(0, 1) == [(chain[0], None)],
+                "the hash before the first event must be None",
+            )
+            require(
+                view.slot_events(7, 9) == [],
+                "slot_events must give nothing for slots without events",
+            )
 
     def test_an_event_is_found_by_its_key(self) -> None:
         storage = self.connect()
@@ -116,13 +134,17 @@ class StorageContract(TransactionTests, DeletionTests, TokenTests):
         with storage.writing(record.id) as log:
             for event in chain:
                 key = event.key or ""
-                require(log.find_by_key(key) is None, "a key must not be found before it is there")
+                require(
+                    log.find_by_key(key) is None,
+                    "find_by_key must give None before an event has the key",
+                )
                 log.append(event)
                 found = log.find_by_key(key) or (None, None)
                 require(found[0] == event, "a writer must find what it appended")
         with self.connect().reading(record.id) as view:
             require(
-                view.find_by_key("key 1") == (chain[0], None), "the first event has none before it"
+                view.find_by_key("key 1") == (chain[0], None),
+                "the hash before the first event must be None",
             )
             require(
                 view.find_by_key("key 2") == (chain[1], chain[0].hash),
@@ -141,10 +163,10 @@ class StorageContract(TransactionTests, DeletionTests, TokenTests):
             log.append(make_chain(one.digest, [1.0])[0])
             log.save(Snapshot("of one", b"1"))
         with storage.reading(two.id) as view:
-            empty = not view.events(0, 10) and not view.about(0, 10)
+            empty = not view.events(0, 10) and not view.slot_events(0, 10)
             require(empty, "an experiment must have its own events only")
-            require(view.snapshot() is None, "and its own snapshot")
-            require(view.last_event() is None, "and no last event where there is none")
+            require(view.snapshot() is None, "an experiment must have its own snapshot only")
+            require(view.last_event() is None, "last_event must be None if there are no events")
 
     def test_an_event_is_never_replaced(self) -> None:
         storage = self.connect()
@@ -166,4 +188,7 @@ class StorageContract(TransactionTests, DeletionTests, TokenTests):
             else:
                 raise AssertionError(f"a second event with the same {what} must raise StorageError")
         with storage.reading(record.id) as view:
-            require(view.events(0, 10) == [first], "and leave the first as it was")
+            require(
+                view.events(0, 10) == [first],
+                "an event that is refused must leave the first as it was",
+            )

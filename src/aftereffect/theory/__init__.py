@@ -16,8 +16,7 @@ from aftereffect.theory.adversarial import (
     first_right_guess,
     theorem_2,
 )
-from aftereffect.theory.measures import d1, d2
-from aftereffect.theory.stochastic import Theorem1, k0, lai_robbins_slope, theorem_1
+from aftereffect.theory.stochastic import Theorem1, d1, d2, k0, lai_robbins_slope, theorem_1
 
 __all__ = [
     "ArsClwBound",

@@ -1,7 +1,8 @@
 """Storages of live experiments: one class for each kind, found by the scheme of a URL."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ __all__ = [
     "TokenRecord",
     "View",
     "is_text",
+    "open_or_borrow",
     "open_storage",
 ]
 
@@ -122,3 +124,20 @@ def open_storage(url: str, *, lock_timeout: float = 60.0) -> Storage:
             f"got {type(storage).__name__}"
         )
     return storage
+
+
+@contextmanager
+def open_or_borrow(storage: Storage | str) -> Iterator[tuple[Storage, bool]]:
+    """Give a storage, and whether it was opened here from a URL.
+
+    If it was, an error in the block closes it.
+    """
+    if isinstance(storage, Storage):
+        yield storage, False
+        return
+    opened = open_storage(storage)
+    try:
+        yield opened, True
+    except BaseException:
+        opened.close()
+        raise

@@ -1,25 +1,80 @@
-"""Experiments in a database, through SQLAlchemy Core: what SQLite and PostgreSQL share."""
+"""Experiments in a database, through SQLAlchemy Core: what SQLite and PostgreSQL share.
 
+A process that forks leaves the connections of its storages to the parent; the child makes its own.
+"""
+
+import os
+import threading
+import weakref
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import sqlalchemy as sa
 
 from aftereffect.errors import CorruptionError, NotFoundError, StorageError
-from aftereffect.live.storage._connections import fetch, leave_to_parent, register_for_forks, run
-from aftereffect.live.storage._log import DatabaseLog, KnownKeys
+from aftereffect.live.storage._rows import DatabaseLog, DatabaseTokens, KnownKeys
 from aftereffect.live.storage._schema import (
     VERSION,
     check_version,
     experiments,
+    fetch,
     prepare_tables,
     read_version,
     removed,
+    run,
 )
-from aftereffect.live.storage._tokens import DatabaseTokens
 from aftereffect.live.storage.contract import Log, Record, Storage
+
+
+class Forking(Protocol):
+    """An object that takes part when the process forks."""
+
+    def prepare_fork(self) -> None:
+        """Called in the parent before it forks."""
+
+    def start_in_child(self) -> None:
+        """Called in the child."""
+
+
+#: The storages of this process; none is added while it forks.
+_storages: weakref.WeakSet[Forking] = weakref.WeakSet()
+_registering = threading.Lock()
+#: Objects of the parent process that this process must never close.
+_of_parent: list[object] = []
+
+
+def register_for_forks(storage: Forking) -> None:
+    """Call the methods of a storage when the process forks."""
+    with _registering:
+        _storages.add(storage)
+
+
+def leave_to_parent(connections: object) -> None:
+    """Keep connections of the parent alive in the child: the garbage collector would close them."""
+    _of_parent.append(connections)
+
+
+def _before_fork() -> None:
+    _registering.acquire()
+    for storage in list(_storages):
+        storage.prepare_fork()
+
+
+def _after_fork_in_child() -> None:
+    _registering.release()
+    for storage in list(_storages):
+        storage.start_in_child()
+
+
+if hasattr(os, "register_at_fork"):  # not on every system
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_registering.release,
+        after_in_child=_after_fork_in_child,
+    )
+
 
 #: The execution option that marks a transaction as one that writes.
 WRITES = "aftereffect_writes"
@@ -208,9 +263,7 @@ class DatabaseStorage(DatabaseTokens, Storage):
         except self._driver.Error as error:
             raise self._name(error) from None
         except (sa.exc.NoResultFound, sa.exc.MultipleResultsFound, UnicodeDecodeError) as error:
-            raise CorruptionError(
-                f"{self.url}: a table does not hold what it should: {error}"
-            ) from None
+            raise CorruptionError(f"{self.url}: a table has unexpected contents: {error}") from None
 
     def _name(self, error: Exception) -> StorageError:
         explained = self._explain(error)

@@ -3,9 +3,8 @@
 import sqlalchemy as sa
 
 from aftereffect.errors import CorruptionError, StorageError
-from aftereffect.live.storage._connections import run
 from aftereffect.live.storage._database import DatabaseStorage
-from aftereffect.live.storage._schema import experiments
+from aftereffect.live.storage._schema import experiments, run
 
 #: The advisory lock of whoever creates tables or experiments: a number that nobody else uses.
 _SETUP_LOCK = 0x_AF7E_EFFE_C7

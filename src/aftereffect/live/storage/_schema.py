@@ -1,14 +1,15 @@
-"""The tables of experiments, events and tokens, and their migrations."""
+"""The tables of a database: their columns and migrations, and how statements on them are run."""
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
-from typing import cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 import sqlalchemy as sa
+from sqlalchemy.engine.interfaces import DBAPICursor
 
 from aftereffect.errors import CorruptionError, StorageError
-from aftereffect.live.events import Event, EventKind, hash_fields, proves
+from aftereffect.live.events import Event, EventKind, hash_fields, is_intact
 
 #: The version of the tables below.
 VERSION = 3
@@ -134,7 +135,7 @@ def _rename_kinds(connection: sa.Connection, experiment: int, digest: bytes) -> 
         changes = []
         for row in rows:
             event = Event(*row)
-            if not proves(event, before):
+            if not is_intact(event, before):
                 break
             kind = cast(EventKind, renamed.get(event.kind, event.kind))
             seq, before = event.seq, event.hash
@@ -170,7 +171,7 @@ def check_version(version: int) -> None:
     if version > VERSION:
         raise StorageError(
             f"its tables have version {version}, made by a newer aftereffect; "
-            f"this one knows up to {VERSION}: update it"
+            f"this version can read up to {VERSION}: update aftereffect"
         )
 
 
@@ -184,3 +185,58 @@ def prepare_tables(connection: sa.Connection) -> None:
     for later in range(max(version, 1) + 1, VERSION + 1) if version else ():
         MIGRATIONS[later](connection)
         connection.execute(schema.update().values(version=later))
+
+
+def execute(cursor: DBAPICursor, text: str, given: dict[str, Any]) -> None:
+    """Execute a statement; all reading and writing of experiments goes through here."""
+    cursor.execute(text, given)
+
+
+def run(
+    connection: sa.Connection, statement: sa.Executable, given: Mapping[str, Any]
+) -> DBAPICursor:
+    """Run one statement on the driver and return the cursor with its result.
+
+    SQLAlchemy compiles each statement once. If it also executed them, each would take longer than
+    SQLite needs for it.
+    """
+    cursor = connection.connection.cursor()
+    text, fixed = _compile(statement, connection.dialect)
+    execute(cursor, text, {**given, **fixed})
+    return cursor
+
+
+def fetch(
+    connection: sa.Connection, query: sa.Executable, given: Mapping[str, Any]
+) -> Sequence[Sequence[Any]]:
+    """All rows of a query.
+
+    Bytes that are not valid UTF-8 become surrogate escapes. The hash of such a row does not fit,
+    but the rows beside it can be read, and a damaged experiment can be exported.
+    """
+    try:
+        return run(connection, query, given).fetchall()
+    except Exception as error:
+        driver: Any = connection.connection.driver_connection
+        if "decode" not in str(error) or not hasattr(driver, "text_factory"):
+            raise
+        driver.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
+        try:
+            return run(connection, query, given).fetchall()
+        finally:
+            driver.text_factory = str
+
+
+#: Compiled statements, by the name of the dialect: each storage has a dialect object of its own,
+#: but all of one name compile alike.
+_compiled: dict[tuple[sa.Executable, str], tuple[str, dict[str, object]]] = {}
+
+
+def _compile(statement: sa.Executable, dialect: sa.Dialect) -> tuple[str, dict[str, object]]:
+    """The text of a statement, and those of its parameters that are constant."""
+    known = _compiled.get((statement, dialect.name))
+    if known is None:
+        compiled = cast(sa.ClauseElement, statement).compile(dialect=dialect)
+        fixed = {name: value for name, value in compiled.params.items() if value is not None}
+        known = _compiled[statement, dialect.name] = str(compiled), fixed
+    return known

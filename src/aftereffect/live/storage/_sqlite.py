@@ -159,7 +159,7 @@ class SqliteStorage(DatabaseStorage):
     def _moved_error(self) -> StorageError:
         return StorageError(
             "the file was replaced or removed while it was in use, and the file that is there now "
-            f"has nothing of this: stop all clients, remove {self._path.name}-wal and "
+            f"does not belong to this storage: stop all clients, remove {self._path.name}-wal and "
             f"{self._path.name}-shm, put the right file in place and start again"
         )
 

@@ -67,7 +67,7 @@ class View(ABC):
         """The event with the highest number; None if there is none."""
 
     @abstractmethod
-    def about(self, first: int, stop: int) -> Sequence[tuple[Event, bytes | None]]:
+    def slot_events(self, first: int, stop: int) -> Sequence[tuple[Event, bytes | None]]:
         """The events about slots ``first .. stop - 1`` in order, each with the hash before it.
 
         That hash is None for the very first event.

@@ -1,4 +1,4 @@
-"""Experiments in memory, gone with the process: for trials and tests."""
+"""Experiments in memory, lost when the process ends: for trials and tests."""
 
 import itertools
 import threading
@@ -162,7 +162,7 @@ class _MemoryLog(Log):
             return self._new.events[-1]
         return self._stored.events[self._last - 1] if self._last else None
 
-    def about(self, first: int, stop: int) -> Sequence[tuple[Event, bytes | None]]:
+    def slot_events(self, first: int, stop: int) -> Sequence[tuple[Event, bytes | None]]:
         found = [
             event
             for part in (self._stored, self._new)
@@ -185,7 +185,7 @@ class _MemoryLog(Log):
         last = self._last + len(self._new.events)
         if event.seq != last + 1:
             raise StorageError(f"event {event.seq} cannot follow event {last}")
-        for other, _ in self.about(event.slot, event.slot + 1):
+        for other, _ in self.slot_events(event.slot, event.slot + 1):
             if (event.kind, event.revision) == (other.kind, other.revision):
                 raise StorageError(
                     f"slot {event.slot} already has a {event.kind} with revision {event.revision}"

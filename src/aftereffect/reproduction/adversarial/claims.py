@@ -12,7 +12,7 @@ from aftereffect.reproduction.adversarial.figures import (
     Panel,
     clw,
 )
-from aftereffect.reproduction.judging import (
+from aftereffect.reproduction.chapters import (
     LEVEL,
     CaseVerdict,
     Claim,

@@ -14,7 +14,7 @@ from aftereffect.reproduction.beyond.figures import (
     RegretEvidence,
     divide_regrets,
 )
-from aftereffect.reproduction.judging import (
+from aftereffect.reproduction.chapters import (
     CaseVerdict,
     Cells,
     Claim,

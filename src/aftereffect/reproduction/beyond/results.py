@@ -18,8 +18,7 @@ from aftereffect.reproduction.beyond.figures import (
     RegretEvidence,
     RegretFigure,
 )
-from aftereffect.reproduction.chapters import add_legend, save_canvas
-from aftereffect.reproduction.judging import JudgedClaims
+from aftereffect.reproduction.chapters import JudgedClaims, add_legend, save_canvas
 from aftereffect.simulation import PLAIN_NUMBERS
 
 if TYPE_CHECKING:
@@ -142,7 +141,7 @@ def describe_summary(evidence: Sequence[RegretEvidence], claims: JudgedClaims, s
         "that of SettleUcb, at three horizons. The columns ODAAF and UCB1 are the same ratio at "
         f"T = {middle:,}. ODAAF knows the horizon and the true mean lag; UCB1 ignores the delay. "
         "The column floor is the mean regret of SettleUcb divided by the Lai-Robbins slope times "
-        "ln T, which is the floor for rewards that are seen at once. A dash means that ODAAF "
+        "ln T, which is the floor for rewards that arrive at once. A dash means that ODAAF "
         "cannot play with an infinite mean lag, or that no floor is known. The first "
         f"{sum(each.setting.of_paper for each in evidence)} settings are the paper's. Of "
         f"{len(judged)} claims, {len(judged) - len(missed)} were reproduced."

@@ -11,12 +11,15 @@ import numpy.typing as npt
 from aftereffect._core import check_int, import_optional, suggest
 from aftereffect.errors import InputError, ParameterError
 from aftereffect.reproduction.datasets._files import (
+    INTEGER,
+    TEXT,
+    TIME,
     Arrays,
+    Table,
     cache_beside,
     check_folder,
     find_file,
 )
-from aftereffect.reproduction.datasets._tables import INTEGER, TEXT, TIME, Table
 
 RuleName: TypeAlias = Literal["usable", "strict"]
 

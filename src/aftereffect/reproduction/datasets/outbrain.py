@@ -10,8 +10,14 @@ import numpy.typing as npt
 
 from aftereffect._core import check_int, import_optional, suggest
 from aftereffect.errors import InputError, ParameterError
-from aftereffect.reproduction.datasets._files import Arrays, cache_beside, check_folder
-from aftereffect.reproduction.datasets._tables import INTEGER, NUMBER, Table
+from aftereffect.reproduction.datasets._files import (
+    INTEGER,
+    NUMBER,
+    Arrays,
+    Table,
+    cache_beside,
+    check_folder,
+)
 
 if TYPE_CHECKING:
     import polars

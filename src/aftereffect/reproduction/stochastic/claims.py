@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from aftereffect._core import Matrix, Vector
-from aftereffect.reproduction.judging import (
+from aftereffect.reproduction.chapters import (
     LEVEL,
     Claim,
     Judgement,

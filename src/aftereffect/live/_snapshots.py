@@ -1,0 +1,148 @@
+"""Snapshots: a state as text, so that a log need not be read from its beginning."""
+
+import base64
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from aftereffect._core import Vector, __version__
+from aftereffect.live._rounds import Backlog, Round, RoundPlan, TotalStatistics
+from aftereffect.live._state import ArmTotals, Draws, ExperimentState, SnapshotMark
+from aftereffect.live.events import Link, Snapshot, fingerprint
+from aftereffect.live.settings import Settings
+from aftereffect.policies import named_arrays
+
+#: A snapshot is taken after so many events within a round.
+_SNAPSHOT_EVENTS = 200
+#: Writing so many slots into a snapshot costs as much as writing one event.
+_SLOTS_PER_EVENT = 10
+#: The attributes of a state that are one number, text or boolean.
+_PLAIN = (
+    *("next_slot", "rounds", "received", "missing", "learned", "planned", "lasted"),
+    *("last_total_at", "ended"),
+)
+
+
+def is_snapshot_due(state: ExperimentState) -> bool:
+    """Whether to take a snapshot: a round has begun, or there are many events since the last.
+
+    A snapshot that lists many slots is taken less often, so that writing snapshots never costs more
+    than writing the events.
+    """
+    events = state.head.seq - state.last_snapshot.seq
+    current = state.round
+    in_round = len(current.totals) + len(current.outstanding) if current else 0
+    if events * _SLOTS_PER_EVENT < len(state.backlog.arms) + in_round:
+        return False
+    return events >= _SNAPSHOT_EVENTS or state.rounds > state.last_snapshot.rounds
+
+
+def take_snapshot(state: ExperimentState) -> Snapshot:
+    """Write a state as text."""
+    current, backlog = state.round, state.backlog
+    waiting = sorted(backlog.arms)
+    fields: dict[str, Any] = {
+        "version": __version__,
+        "seq": state.head.seq,
+        "hash": state.head.hash.hex(),
+        **{name: getattr(state, name) for name in _PLAIN},
+        "draws": state.draws.count,
+        "retry_plan": state.retry_plan,
+        "skipped": state.skipped,
+        "recent_lateness": list(state.recent_lateness),
+        "statistics": asdict(state.statistics),
+        "policy_state": {name: _pack(array) for name, array in named_arrays(state.policy_state)},
+        "arm_totals": {name: _pack(array) for name, array in vars(state.arm_totals).items()},
+        "round": None if current is None else _write_round(current),
+        "backlog": {
+            "slots": _pack(waiting),
+            "arms": _pack(backlog.arms[slot] for slot in waiting),
+            "totals": _pack(_nan_if_none(backlog.total(slot)) for slot in waiting),
+        },
+    }
+    text = json.dumps(fields)
+    return Snapshot(text, fingerprint(text))
+
+
+def restore_state(settings: Settings, start: Link, snapshot: Snapshot | None) -> ExperimentState:
+    """The state in a snapshot; the state at `start` if there is none, or one of other code."""
+    state = ExperimentState(settings, start)
+    if snapshot is None:
+        return state
+    snapshot.check()
+    fields = json.loads(snapshot.text)
+    names = [name for name, _ in named_arrays(state.policy_state)]
+    if fields["version"] != __version__ or list(fields["policy_state"]) != names:
+        return state
+    state.head = Link(fields["seq"], bytes.fromhex(fields["hash"]))
+    state.last_snapshot = SnapshotMark(fields["seq"], fields["rounds"])
+    for name in _PLAIN:
+        setattr(state, name, fields[name])
+    state.draws = Draws(settings.seed, fields["draws"])
+    state.retry_plan = None if fields["retry_plan"] is None else RoundPlan(*fields["retry_plan"])
+    state.skipped = [(first, last) for first, last in fields["skipped"]]
+    state.recent_lateness.extend(fields["recent_lateness"])
+    state.statistics = TotalStatistics(**fields["statistics"])
+    for name, array in named_arrays(state.policy_state):
+        array.flat[:] = _unpack(fields["policy_state"][name])
+    state.arm_totals = ArmTotals(
+        **{name: _unpack(text) for name, text in fields["arm_totals"].items()}
+    )
+    state.round = None if fields["round"] is None else _read_round(fields["round"])
+    state.backlog = _read_backlog(fields["backlog"])
+    return state
+
+
+def _write_round(current: Round) -> dict[str, Any]:
+    slots = sorted(current.totals)
+    return {
+        "number": current.number,
+        "plan": current.plan,
+        "until": current.until,
+        "outstanding": _pack(current.outstanding),
+        "slots": _pack(slots),
+        "totals": _pack(_nan_if_none(current.totals[slot]) for slot in slots),
+    }
+
+
+def _read_round(fields: dict[str, Any]) -> Round:
+    totals = zip(_unpack_slots(fields["slots"]), _unpack(fields["totals"]).tolist(), strict=True)
+    return Round(
+        fields["number"],
+        RoundPlan(*fields["plan"]),
+        fields["until"],
+        outstanding=dict.fromkeys(_unpack_slots(fields["outstanding"])),
+        totals={slot: None if np.isnan(total) else total for slot, total in totals},
+    )
+
+
+def _read_backlog(fields: dict[str, Any]) -> Backlog:
+    backlog = Backlog()
+    slots, arms = _unpack_slots(fields["slots"]), _unpack_slots(fields["arms"])
+    for slot, arm, total in zip(slots, arms, _unpack(fields["totals"]).tolist(), strict=True):
+        if np.isnan(total):
+            backlog.add_slot(slot, arm)
+        else:
+            backlog.add_total(slot, arm, total)
+    return backlog
+
+
+def _nan_if_none(total: float | None) -> float:
+    return np.nan if total is None else total
+
+
+def _pack(numbers: Iterable[float] | Vector) -> str:
+    array = np.asarray(numbers if isinstance(numbers, np.ndarray) else list(numbers), np.float64)
+    return base64.b64encode(array.astype("<f8").tobytes()).decode()
+
+
+def _unpack(text: str) -> Vector:
+    return np.frombuffer(base64.b64decode(text), dtype="<f8").astype(np.float64)
+
+
+def _unpack_slots(text: str) -> list[int]:
+    """Integers from packed floats: slots are below 2^40, so floats hold them exactly."""
+    return [int(number) for number in _unpack(text).tolist()]
