@@ -16,9 +16,13 @@ from aftereffect._core import Matrix, Vector
 MAX_STRETCHES = 4
 #: Lags that a geometric shape is cut at, in mean lags, and the share before each.
 _CUTS = (0.0, 0.5, 1.2, 2.4, 5.0)
-_MEANS = (1, 2, 4, 8, 16, 32)
+#: Slots in which nothing arrives, and the mean lag after them of what then fades.
+_FADING = (
+    *((0, 1), (0, 2), (0, 4), (0, 8), (0, 16), (0, 32), (1, 1), (1, 3), (1, 7), (1, 15)),
+    *((4, 4), (4, 12), (12, 12)),
+)
 _WIDTHS = (3, 6, 12, 24, 48, 96)
-#: Slots in which nothing arrives, and the slots after them over which all arrives evenly.
+#: The same, and the slots after them over which all arrives evenly.
 _DEAD_TIMES = (
     *((1, 1), (2, 2), (4, 1), (4, 4), (4, 8), (8, 1), (8, 8), (8, 16), (12, 12), (12, 24)),
     *((16, 1), (16, 16), (16, 32), (24, 8), (24, 24), (32, 16), (32, 32), (48, 48)),
@@ -39,10 +43,10 @@ def list_shapes() -> DelayShapes:
 
     >>> shapes = list_shapes()
     >>> len(shapes.mean_lags), shapes.mean_lags.max().item()
-    (31, 71.5)
+    (38, 71.5)
     """
     shapes = [[(0, 1, 1.0)]]
-    shapes += [_fading(mean) for mean in _MEANS]
+    shapes += [_fading(dead, mean) for dead, mean in _FADING]
     shapes += [[(0, width, 1.0)] for width in _WIDTHS]
     shapes += [[(dead, dead + width, 1.0)] for dead, width in _DEAD_TIMES]
     size = (len(shapes), MAX_STRETCHES)
@@ -54,11 +58,11 @@ def list_shapes() -> DelayShapes:
     return DelayShapes(first, stop, share, mean_lags)
 
 
-def _fading(mean: int) -> list[tuple[int, int, float]]:
-    """Cut a geometric shape into stretches."""
+def _fading(dead: int, mean: int) -> list[tuple[int, int, float]]:
+    """Cut a geometric shape, after a dead time, into stretches."""
     ratio = mean / (1 + mean)
     cuts = sorted({round(cut * mean) for cut in _CUTS} | {0})
     cuts[-1] = max(cuts[-1], cuts[-2] + 1) if len(cuts) > 1 else 1
     stretches = [(first, stop, ratio**first - ratio**stop) for first, stop in pairwise(cuts)]
     whole = sum(share for _, _, share in stretches)
-    return [(first, stop, share / whole) for first, stop, share in stretches]
+    return [(dead + first, dead + stop, share / whole) for first, stop, share in stretches]

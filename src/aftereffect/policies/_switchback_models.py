@@ -39,6 +39,9 @@ _PRIOR_LIFT = 0.08
 #: Prior standard deviations: of the mean with and without a history, and of what makes a season.
 _PRIOR_MEAN, _PRIOR_MEAN_ALONE = 0.03, 2.0
 _PRIOR_WEEKDAY, _PRIOR_HOUR, _PRIOR_WEEKEND = 0.2, 0.8, 0.4
+#: The part of these that is left where a history shows the season, and where it shows that of
+#: demand, which a delay then smooths.
+_KNOWN_PART, _SMOOTHED_PART = 0.05, 0.15
 #: Hours over which the seasons of hours are alike.
 _ALIKE_HOURS = 6.0
 #: Noise that is estimated from a whole history has all its bursts. Surprises are cut, so that what
@@ -175,7 +178,6 @@ def _fold(
     model = Filter(state.means[row], state.covariances[row], state.products, state.gains)
     rows, weekly = params.mean_lags.shape[0], state.smoothing.shape[1]
     per_day = state.factors.shape[0]
-    used = LIFTS + state.shares.shape[0] if state.marks[HAS_SEASON] == 1.0 else model.mean.shape[0]
     likelihood = 0.0
     for window in range(first, stop):
         value = _window_value(state, params, window)
@@ -186,7 +188,7 @@ def _fold(
         _find_season(state, place)
         likelihood += fold_window(
             model,
-            used,
+            model.mean.shape[0],
             state.noise,
             state.factors[place % per_day],
             value,
@@ -215,10 +217,10 @@ def _window_value(state: AdaptiveState, params: AdaptiveParams, window: int) -> 
 
 
 def _find_season(state: AdaptiveState, place: int) -> None:
-    """Find the entries of a filter that belong to a place in the week; none if it is known."""
+    """Find the entries of a filter that belong to a place in the week."""
     state.season[0] = state.season[1] = state.season[2] = -1.0
     weekly, per_day = state.smoothing.shape[1], state.factors.shape[0]
-    if state.marks[HAS_SEASON] == 1.0 or weekly == 1:
+    if weekly == 1:
         return
     begin, day = LIFTS + state.shares.shape[0], place // per_day
     state.season[0] = begin + day
@@ -357,18 +359,21 @@ def _reset(state: AdaptiveState, params: AdaptiveParams, row: int) -> None:
             covariance[LIFTS + arm, LIFTS + other] = _PRIOR_LIFT * _PRIOR_LIFT
         covariance[LIFTS + arm, LIFTS + arm] *= 2.0
     covariance[MEAN, MEAN] = _PRIOR_MEAN * _PRIOR_MEAN
-    if state.marks[HAS_SEASON] == 1.0:
-        return
-    mean[MEAN] = math.log(max(state.marks[SCALE], 1e-300))
-    covariance[MEAN, MEAN] = _PRIOR_MEAN_ALONE * _PRIOR_MEAN_ALONE
+    part = _KNOWN_PART if row < params.mean_lags.shape[0] else _SMOOTHED_PART
+    if state.marks[HAS_SEASON] == 0.0:
+        mean[MEAN] = math.log(max(state.marks[SCALE], 1e-300))
+        covariance[MEAN, MEAN] = _PRIOR_MEAN_ALONE * _PRIOR_MEAN_ALONE
+        part = 1.0
     begin, per_day = LIFTS + lifts, state.factors.shape[0]
     for day in range(begin, min(begin + DAYS, mean.shape[0])):
-        covariance[day, day] = _PRIOR_WEEKDAY * _PRIOR_WEEKDAY
+        covariance[day, day] = _PRIOR_WEEKDAY * _PRIOR_WEEKDAY * part * part
     if per_day > 1:
         for hour in range(per_day):
             for other in range(per_day):
                 apart = min(abs(hour - other), per_day - abs(hour - other)) * 24.0 / per_day
                 alike = math.exp(-apart / _ALIKE_HOURS)
                 at, to = begin + DAYS + hour, begin + DAYS + other
-                covariance[at, to] = _PRIOR_HOUR * _PRIOR_HOUR * alike
-                covariance[at + per_day, to + per_day] = _PRIOR_WEEKEND * _PRIOR_WEEKEND * alike
+                covariance[at, to] = _PRIOR_HOUR * _PRIOR_HOUR * alike * part * part
+                covariance[at + per_day, to + per_day] = (
+                    _PRIOR_WEEKEND * _PRIOR_WEEKEND * alike * part * part
+                )
