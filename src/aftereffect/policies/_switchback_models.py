@@ -41,7 +41,7 @@ _PRIOR_MEAN, _PRIOR_MEAN_ALONE = 0.03, 2.0
 _PRIOR_WEEKDAY, _PRIOR_HOUR, _PRIOR_WEEKEND = 0.2, 0.8, 0.4
 #: The part of these that is left where a history shows the season, and where it shows that of
 #: demand, which a delay then smooths.
-_KNOWN_PART, _SMOOTHED_PART = 0.05, 0.15
+_KNOWN_PART, _SMOOTHED_PART = 0.02, 0.08
 #: Hours over which the seasons of hours are alike.
 _ALIKE_HOURS = 6.0
 #: Noise that is estimated from a whole history has all its bursts. Surprises are cut, so that what
