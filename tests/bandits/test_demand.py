@@ -243,6 +243,12 @@ def test_what_cannot_be_played_is_refused(make, message):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("path", ["none", "true", "immediate", "a b/ü.csv", "x-1"])
+def test_any_path_can_be_read_back(path):
+    bandit = ae.HistoryBandit(path, [0, 0.1])
+    assert ae.parse(str(bandit)) == bandit
+
+
 def test_a_missing_file_is_reported_when_it_is_needed():
     bandit = ae.parse('history-bandit("no/such/file.csv", [0, .1])')
     with pytest.raises(ae.InputError, match=r"cannot read no/such/file\.csv: No such file"):

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import aftereffect as ae
+from aftereffect._core import SlotKernels
 from aftereffect.policies._season import find_median, learn_season, scratch_size
 from aftereffect.policies.base import round_kernels
+from aftereffect.testing.checks import _check_continues, _check_decisions, _check_late
 
 
 class Player:
@@ -166,6 +168,41 @@ def test_a_simulation_fills_in_the_calendar_and_live_experiments_refuse():
     assert given.with_calendar(bandit.calendar) is given
     with pytest.raises(ae.ParameterError, match="looks at every slot"):
         round_kernels(policy)
+
+
+def first_total_only(state, params, t, arm, total):
+    """Forgets a total that comes after NaN."""
+    index = t + 28
+    if state.arms[index] < 0:
+        state.totals[index], state.arms[index] = total, arm
+    state.origin[0] = 28
+
+
+REMEMBERED = []
+
+
+def remember_outside(state, params, t, rng):
+    REMEMBERED.append(t)
+    arm = len(REMEMBERED) // 2 % 3
+    state.probabilities[:] = np.eye(3)[arm]
+    return arm, 7
+
+
+@pytest.mark.parametrize(
+    ("change", "check", "message"),
+    [
+        ({"observe": first_total_only}, _check_late, "must count as if it had come at once"),
+        ({"decide": remember_outside}, _check_decisions, "the same seed must give"),
+        ({"decide": remember_outside}, _check_continues, "must play on from a copy"),
+    ],
+)
+def test_the_battery_notices_faulty_slot_policies(change, check, message):
+    kernels = ae.FixedSwitchback().kernels()._replace(**change)
+    assert isinstance(kernels, SlotKernels)
+    faulty = type("Faulty", (ae.FixedSwitchback,), {"kernels": lambda self: kernels})(7, 2, 1)
+    with pytest.raises(AssertionError, match=message):
+        check(faulty)
+    check(ae.FixedSwitchback(7, 2, 1))
 
 
 @pytest.mark.compiled

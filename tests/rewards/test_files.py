@@ -155,6 +155,10 @@ def test_broken_files_are_refused_in_one_line(tmp_path, capsys):
             "no bandit given: pass --means .9,.8,.7, --rewards clicks.csv or --bandit SPEC",
         ),
         (
+            ["--bandit", "seasonal-bandit([0, .1])", "--delay", "immediate"],
+            "--bandit describes the whole bandit, got --delay as well: write it within the bandit",
+        ),
+        (
             ["--rewards", "x.csv", "--reward-law", "uniform"],
             "rewards are drawn (--reward-law) or fixed beforehand (--rewards), not both",
         ),

@@ -489,6 +489,28 @@ def test_mistakes_are_refused_before_anything_runs(file, capsys, tmp_path, text,
     assert not (tmp_path / "sweep").exists()
 
 
+def test_a_whole_bandit_is_a_key(file, capsys):
+    text = """
+    [grid]
+    policy = "fixed-switchback"
+    bandit = ['seasonal-bandit([0, {lift}], slot="1d")', "stochastic-bandit([.9, .1])"]
+    horizon = 100
+    [parameters]
+    lift = [0.1, 0.2]
+    """
+    cells = ae.Sweep.read(file(text)).cells
+    assert [type(cell.plan.bandit).__name__ for cell in cells] == [
+        "SeasonalBandit",
+        "SeasonalBandit",
+        "StochasticBandit",
+    ]
+    assert cells[1].plan.bandit.lifts == (0, 0.2)
+    doubled = text.replace("horizon", "means = [0.9, 0.1]\n    horizon")
+    assert "grid.bandit: cannot be given together with means" in "\n".join(
+        refused(capsys, file(doubled))
+    )
+
+
 def test_parameters_of_any_name_and_of_mixed_types(file, tmp_path):
     text = PLAYED.replace('"ucb1"', '"ars-ucb(alpha={al-pha}, growth={growth})"')
     text += "[parameters]\nal-pha = [4, 2.5, '5', 10000000000000000000000]\ngrowth = 'power(1)'"

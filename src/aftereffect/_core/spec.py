@@ -45,7 +45,7 @@ class Spec:
         """The spec string: required parameters by position, others by name if they are given."""
         given = [(field, getattr(self, field.name)) for field in fields(cast(Any, self))]
         written = [
-            notation(value) if _is_required(field) else f"{field.name}={notation(value)}"
+            _quote(value) if _is_required(field) else f"{field.name}={_quote(value)}"
             for field, value in given
             if value is not None or field.default is not None
         ]
@@ -110,7 +110,7 @@ def name_of(cls: type[Spec]) -> str:
 def usage(cls: type[Spec]) -> str:
     """How to write it: ``interval(first, last)``, ``ars-ucb(alpha=4, growth=power(2))``."""
     parameters = [
-        field.name if _is_required(field) else f"{field.name}={notation(_default(field))}"
+        field.name if _is_required(field) else f"{field.name}={_quote(_default(field))}"
         for field in fields(cast(Any, cls))
     ]
     return f"{name_of(cls)}({', '.join(parameters)})" if parameters else name_of(cls)
@@ -157,6 +157,10 @@ def notation(value: object) -> str:
         return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
     if isinstance(value, tuple):
         return f"[{', '.join(map(notation, value))}]"
-    if isinstance(value, str) and not _WORD.fullmatch(value):
-        return f'"{value}"'
     return str(value)
+
+
+def _quote(value: object) -> str:
+    """The same for a parameter, with quotes around texts that are not words."""
+    is_text = isinstance(value, str) and not _WORD.fullmatch(value)
+    return f'"{value}"' if is_text else notation(value)

@@ -95,6 +95,8 @@ class HistoryBandit(DemandBandit):
                 raise ParameterError(
                     f"history must be a path without quotes and line breaks, got {self.history!r}"
                 )
+            if self.history.replace("-", "_").isidentifier():  # could be read as a name
+                self._set(history=f"./{self.history}")
         else:
             self._set(history=as_history(self.history))
         self._set(history_delayed=check_flag("history_delayed", self.history_delayed))

@@ -52,8 +52,8 @@ class SeasonalBandit(DemandBandit):
     """A made-up demand that arms multiply: hours, weekdays, trend, wandering level, noise.
 
     The demand of slots below a day goes up and down over the day. The delay spreads what a pull
-    brings over later slots. Before the first slot, the first arm was played. Everything is drawn
-    anew in each replication.
+    brings over later slots. Before the first slot, the first arm was played, with the same delay.
+    Everything is drawn anew in each replication.
 
     The regret is the lost share in percent: at the horizon, 100 times what the best arm would have
     brought more, over what it would have brought. Totals are divided by the largest reward that a
@@ -89,7 +89,7 @@ class SeasonalBandit(DemandBandit):
     >>> bandit = SeasonalBandit([0, .1], ae.Interval(0, 6), slot="1d", season="ar+weekday")
     >>> study = ae.simulate("fixed-switchback(block=14)", bandit, 364, 20, seed=1)
     >>> round(float(study[0].final.mean()), 1)
-    0.0
+    2.6
     """
 
     lifts: tuple[float, ...]

@@ -88,7 +88,7 @@ class FixedSwitchback(_Switchback):
     >>> bandit = ae.SeasonalBandit([0, .1, .2], ae.Geometric(.8), season="ar+weekday")
     >>> study = ae.simulate(FixedSwitchback(24), bandit, horizon=1_344, replications=20, seed=1)
     >>> round(float(study[0].final.mean()), 2)
-    0.0
+    0.94
     """
 
     block: int = 24
@@ -137,7 +137,7 @@ class OptimalSwitchback(_Switchback):
     >>> bandit = ae.SeasonalBandit([0, .1], ae.Interval(0, 12), season="ar")
     >>> study = ae.simulate(OptimalSwitchback(12), bandit, horizon=1_344, replications=20, seed=1)
     >>> round(float(study[0].final.mean()), 2)
-    0.0
+    2.52
     """
 
     carryover: int = 12
