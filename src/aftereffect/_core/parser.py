@@ -8,6 +8,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import fields
+from functools import lru_cache
 from typing import Any, Literal, NoReturn, TypeVar, cast, get_origin, get_type_hints, overload
 
 from aftereffect._core.spec import (
@@ -202,6 +203,7 @@ def _build(cls: type[Spec], positional: list[object], named: dict[str, object]) 
         raise ParameterError(f"{name_of(cls)}: {error}") from None
 
 
+@lru_cache(maxsize=1_000)  # to find the hints of a class takes longer than to read a spec
 def _kind_of(cls: type[Spec], parameter: str) -> type[Spec]:
     """What a parameter must be, so that a typing error in it is answered with the right named."""
     declared = get_type_hints(cls)[parameter]
