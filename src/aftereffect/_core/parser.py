@@ -203,10 +203,14 @@ def _build(cls: type[Spec], positional: list[object], named: dict[str, object]) 
         raise ParameterError(f"{name_of(cls)}: {error}") from None
 
 
-@lru_cache(maxsize=1_000)  # to find the hints of a class takes longer than to read a spec
+@lru_cache(maxsize=1_000)  # to find them takes longer than to read a spec
+def _hints_of(cls: type[Spec]) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
 def _kind_of(cls: type[Spec], parameter: str) -> type[Spec]:
     """What a parameter must be, so that a typing error in it is answered with the right named."""
-    declared = get_type_hints(cls)[parameter]
+    declared = _hints_of(cast(Any, cls))[parameter]
     if get_origin(declared) is Literal:
         return _Word
     return declared if isinstance(declared, type) and issubclass(declared, Spec) else Spec
