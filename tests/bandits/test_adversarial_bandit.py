@@ -78,7 +78,9 @@ def shown_totals(script, bandit, engine):
 
 
 @both_ways
-@pytest.mark.parametrize("d", [1, 2, 3, 7, 20])
+@pytest.mark.parametrize(
+    "d", [3, *(pytest.param(d, marks=pytest.mark.slow) for d in (1, 2, 7, 20))]
+)
 def test_hold_back_is_the_literal_adversary_number_by_number(d, reset):
     rng = random.Random(100 * d + reset)
     held = 0
@@ -166,6 +168,7 @@ def test_a_table_and_its_paying_arms_are_the_same_bandit():
             assert np.array_equal(first.runs.regret, second.runs.regret)
 
 
+@pytest.mark.slow
 @each_engine
 def test_windows_under_random_delays_have_the_right_mean_and_variance(engine):
     """Pull s lands in a window with a probability w: mean x w, variance x^2 w (1 - w)."""

@@ -430,6 +430,7 @@ def test_the_storage_of_the_environment_and_of_the_option(run, monkeypatch):
     )  # tests keep away from the files of who runs them
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("document", ["README.md", "docs/live.md"])
 def test_the_commands_of_the_documents(document, tmp_path):
     blocks = re.findall("```sh\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)

@@ -58,6 +58,7 @@ def test_many_of_them_are_accepted_and_many_refused():
     assert len(outcomes) == outcomes.count("accepted") + outcomes.count("refused")
 
 
+@pytest.mark.slow
 def test_it_notices_what_does_not_end():
     def examine(case):
         while case.number == 1:

@@ -331,6 +331,7 @@ def test_cannot_tell(history, reason):
     assert json.loads(json.dumps(estimate.to_dict(), allow_nan=False))["conclusive"] is False
 
 
+@pytest.mark.slow
 def test_long_histories_are_read_from_their_beginning():
     rng = np.random.default_rng(4)
     assert ae.estimate_lag(blocks(12_000, 2, rng), rng.random(12_000)).slots == 10_000

@@ -347,6 +347,7 @@ def test_new_files_are_for_their_owner_alone(tmp_path):
         os.umask(before)
 
 
+@pytest.mark.slow
 def test_the_default_is_a_file_of_the_user(tmp_path):
     """Whatever folder a command is run in; nothing is created before something is stored."""
     (tmp_path / "work").mkdir()

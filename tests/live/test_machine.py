@@ -345,9 +345,10 @@ class Machine(RuleBasedStateMachine):
         fold = ExperimentState(
             self.clients[0].settings, chain_start(self.clients[0].record)
         ).fold_all(events)
+        folded = as_one(fold)
         for client in self.clients:
             with client._log.reading() as (_, state):
-                assert as_one(state) == as_one(fold)
+                assert as_one(state) == folded
 
     @invariant()
     def every_total_is_learned_or_waits(self):

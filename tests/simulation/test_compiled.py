@@ -40,6 +40,7 @@ from settings import Kind
 @dataclass(frozen=True)
 class Fixed(ae.RoundRobin):
     arm: int = 0
+    how: str = "by_default"
 
     def kernels(self):
         table = np.full(2_000, self.arm)
@@ -56,20 +57,27 @@ class Fixed(ae.RoundRobin):
         def by_default(state, params, t, rng, arm=self.arm):
             return arm, 1, 1
 
-        return ae.RoundRobin().kernels()._replace(decide=locals()[sys.argv[1]])
+        return ae.RoundRobin().kernels()._replace(decide=locals()[self.how])
 
 
-for arm in map(int, sys.argv[2:]):
-    print(int(ae.simulate(Fixed(arm), ae.StochasticBandit([.9, .5, .1]), 9, 1, seed=5)[0].pulls[0].argmax()))
+bandit = ae.StochasticBandit([.9, .5, .1], reward_law="constant")  # compiles in less time
+for how, arm in (each.split("=") for each in sys.argv[1:]):
+    print(int(ae.simulate(Fixed(int(arm), how), bandit, 9, 1, seed=5)[0].pulls[0].argmax()))
 """
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """A cache that tests share: what one has compiled, others load."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
-def play(tmp_path):
-    """Simulate in a process of its own, with a cache of its own and a copy of the package that can be edited."""
+def play(tmp_path, cache):
+    """Simulate in a process of its own, with a copy of the package that can be edited."""
     shutil.copytree(Path(aftereffect.__file__).parent, tmp_path / "aftereffect")
 
-    def run(*arguments, program=PLAY, home=tmp_path / "cache"):
+    def run(*arguments, program=PLAY, home=cache):
         bandit = {
             **os.environ,
             "PYTHONPATH": str(tmp_path),
@@ -88,20 +96,6 @@ def play(tmp_path):
 def cached(folder):
     """The machine code in a cache, and when each piece was written."""
     return sorted((path.name, path.stat().st_mtime_ns) for path in folder.rglob("*.nbc"))
-
-
-def test_an_edited_helper_changes_the_result(play, tmp_path):
-    before = play("ucb1")
-    assert cached(tmp_path / "cache")
-    assert play("ucb1") == before
-    (helper,) = (tmp_path / "aftereffect" / "policies").glob("*averages.py")
-    source = helper.read_text()
-    edited = source.replace("math.sqrt(alpha * math.log", "math.sqrt(5.0 * alpha * math.log")
-    assert edited != source
-    helper.write_text(edited)
-    assert play("ucb1") != before
-    helper.write_text(source)
-    assert play("ucb1") == before
 
 
 SWEEP = (
@@ -145,32 +139,32 @@ def edit(tmp_path):
     return change
 
 
-def test_edited_words_compile_nothing_and_replay_no_cell(play, edit, tmp_path):
+def test_the_second_process_compiles_nothing_and_neither_do_edited_words(
+    play, edit, tmp_path, cache
+):
     before = play("ucb1", program=SWEEP)
     assert before[-1] == "reused 0"
-    compiled = cached(tmp_path / "cache")
+    compiled = cached(cache)
+    assert compiled
     for name, old, new in WORDS:
         edit(name, old, new)
     assert play("ucb1", program=SWEEP) == [*before[:-1], "reused 1"]
-    assert cached(tmp_path / "cache") == compiled
+    assert cached(cache) == compiled
 
 
 @pytest.mark.parametrize(("name", "old", "new"), CODE)
-def test_edited_code_is_compiled_and_replayed(play, edit, tmp_path, name, old, new):
+def test_edited_code_is_compiled_and_replayed(play, edit, cache, name, old, new):
     before = play("ucb1", program=SWEEP)
-    compiled = cached(tmp_path / "cache")
+    compiled = cached(cache)
     edit(name, old, new)
     after = play("ucb1", program=SWEEP)
     assert after[0] != before[0]
     assert after[-1] == "reused 0"
-    assert len(cached(tmp_path / "cache")) > len(compiled)
-
-
-def test_the_second_process_compiles_nothing(play, tmp_path):
-    play("ucb1")
-    before = cached(tmp_path / "cache")
-    play("ucb1")
-    assert cached(tmp_path / "cache") == before
+    assert len(cached(cache)) > len(compiled)
+    compiled = cached(cache)
+    edit(name, new, old)
+    assert play("ucb1") == before[:1]
+    assert cached(cache) == compiled
 
 
 def test_drivers_compiled_in_different_processes_live_together(play):
@@ -187,20 +181,22 @@ def test_without_a_writable_cache_it_still_works(play, tmp_path):
     assert play("ucb1", home=blocked) == play("ucb1")
 
 
-def test_drivers_unused_for_a_month_are_forgotten(play, tmp_path):
+def test_drivers_unused_for_a_month_are_forgotten(play, tmp_path, cache):
     play("ucb1")
-    (old,) = (tmp_path / "cache" / "aftereffect").iterdir()
-    os.utime(old, (0, 0))
-    play("round-robin")
-    assert not old.exists()
+    old, home = next(iter((cache / "aftereffect").iterdir())), tmp_path / "own"
+    copy = shutil.copytree(old, home / "aftereffect" / old.name)
+    os.utime(copy, (0, 0))
+    (tmp_path / "settings.py").write_text("Kind = ARM = 0\n")
+    play("by_default=0", program=OWN, home=home)
+    assert not copy.exists()
+    assert cached(home)
 
 
-@pytest.mark.parametrize("how", ["by_module", "by_enum"])
-def test_an_edited_constant_in_another_module_is_seen(play, tmp_path, how):
+def test_an_edited_constant_in_another_module_is_seen(play, tmp_path):
     for arm in (1, 2):
         settings = f"import enum\nARM = {arm}\n\nclass Kind(enum.IntEnum):\n    ONE = {arm}\n"
         (tmp_path / "settings.py").write_text(settings)
-        assert play(how, "0", program=OWN) == [str(arm)]
+        assert play("by_module=0", "by_enum=0", program=OWN) == [str(arm)] * 2
 
 
 EDITED_MEANWHILE = """
@@ -221,7 +217,8 @@ class Fixed(ae.RoundRobin):
         return ae.RoundRobin().kernels()._replace(decide=decide)
 
 
-print(int(ae.simulate(Fixed(), ae.StochasticBandit([.9, .5, .1]), 9, 1, seed=5)[0].pulls[0].argmax()))
+bandit = ae.StochasticBandit([.9, .5, .1], reward_law="constant")
+print(int(ae.simulate(Fixed(), bandit, 9, 1, seed=5)[0].pulls[0].argmax()))
 """
 
 
@@ -231,12 +228,12 @@ def test_an_edit_after_the_import_is_not_mistaken_for_what_was_imported(play, tm
     assert play(program=EDITED_MEANWHILE) == ["2"]
 
 
-@pytest.mark.parametrize("how", ["by_array", "by_default"])
-def test_kernels_that_differ_in_what_they_hold_only_are_not_mixed_up(play, tmp_path, how):
+def test_kernels_that_differ_in_what_they_hold_only_are_not_mixed_up(play, tmp_path):
     (tmp_path / "settings.py").write_text("Kind = ARM = 0\n")
-    apart = [line for arm in "012" for line in play(how, arm, program=OWN)]
-    assert apart == ["0", "1", "2"]
-    assert play(how, "2", "0", "1", program=OWN) == ["2", "0", "1"]
+    for arm in "012":  # apart
+        assert play(f"by_array={arm}", f"by_default={arm}", program=OWN) == [arm] * 2
+    together = [f"{how}={arm}" for how in ("by_array", "by_default") for arm in "201"]
+    assert play(*together, program=OWN) == list("201201")
 
 
 def test_a_helper_redefined_in_a_notebook_is_seen_and_kernels_stay_as_they_were():

@@ -181,7 +181,8 @@ print(results.reused, study[0].final.mean().round(3), study.made_by.rpartition("
 def test_a_sweep_after_an_edit_is_played_again(tmp_path):
     """809.0 was printed from the file of the code before the edit, and 160.0 was true."""
     (tmp_path / "sweep.toml").write_text(
-        '[grid]\npolicy = "mine"\nmeans = [0.9, 0.1]\nhorizon = 1000\nreplications = 2\n'
+        '[grid]\npolicy = "mine"\nmeans = [0.9, 0.1]\nreward_law = "constant"\n'
+        "horizon = 1000\nreplications = 2\n"
     )
     (tmp_path / "play.py").write_text(PLAY)
     found = []

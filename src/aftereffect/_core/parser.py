@@ -9,6 +9,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import fields
+from functools import lru_cache
 from typing import Any, Literal, NoReturn, TypeVar, cast, get_origin, get_type_hints, overload
 
 from aftereffect._core.spec import (
@@ -206,9 +207,14 @@ def _build(cls: type[Spec], positional: list[object], named: dict[str, object]) 
         raise ParameterError(f"{name_of(cls)}: {error}") from None
 
 
+@lru_cache(maxsize=1_000)  # to find them takes longer than to read a spec
+def _hints_of(cls: type[Spec]) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
 def _kind_of(cls: type[Spec], parameter: str) -> type[Spec]:
     """What a parameter must be, so that a typing error in it is answered with the right names."""
-    declared = get_type_hints(cls)[parameter]
+    declared = _hints_of(cast(Any, cls))[parameter]
     if get_origin(declared) is Literal:
         return _Word
     return declared if isinstance(declared, type) and issubclass(declared, Spec) else Spec

@@ -27,8 +27,20 @@ def deposit_shares(
 ) -> None:
     """Add a fixed share of the reward at each lag; the table holds the reach, then the shares."""
     if reward > 0.0:
-        for lag in range(int(tables[row, 0]) + 1):
-            memory[ARRIVALS, (slot + lag) % memory.shape[1]] += reward * tables[row, lag + 1]
+        here, lags = slot % memory.shape[1], int(tables[row, 0]) + 1
+        straight = min(lags, memory.shape[1] - here)  # before the ring begins anew
+        _add_shares(memory, tables, row, here, 1, straight, reward)
+        _add_shares(memory, tables, row, 0, 1 + straight, lags - straight, reward)
+
+
+def _add_shares(
+    memory: Memory, tables: Matrix, row: int, cell: int, share: int, count: int, reward: float
+) -> None:
+    """Add so many shares, from this one on, to as many cells."""
+    # Views: indices that plainly count from 0 are added several at a time.
+    arrivals, shares = memory[ARRIVALS, cell : cell + count], tables[row, share : share + count]
+    for at in range(count):
+        arrivals[at] += reward * shares[at]
 
 
 def _sum_products(
