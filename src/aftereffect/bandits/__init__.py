@@ -6,10 +6,9 @@
 from pathlib import Path
 
 from aftereffect._core import parse
-from aftereffect.bandits._demand import DemandBandit
+from aftereffect.bandits._demand import Defects, DemandBandit
 from aftereffect.bandits.adversarial import AdversarialBandit
 from aftereffect.bandits.base import ENGINES, Bandit, EngineName
-from aftereffect.bandits.defects import Defects
 from aftereffect.bandits.history import HistoryBandit
 from aftereffect.bandits.seasonal import SeasonalBandit
 from aftereffect.bandits.stochastic import StochasticBandit
