@@ -1,6 +1,5 @@
 """What all other packages use: types of kernels, spec strings, checks, files, seeds, texts."""
 
-from aftereffect._core.calendar import Calendar
 from aftereffect._core.checks import (
     MAX_LAG,
     MAX_SLOTS,
@@ -28,6 +27,7 @@ from aftereffect._core.imports import import_optional, load_plugins, require_ext
 from aftereffect._core.kernels import (
     ArmKey,
     BytePulls,
+    Calendar,
     Collect,
     CountRegret,
     Engine,
