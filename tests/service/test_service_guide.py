@@ -11,7 +11,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 import aftereffect as ae
-from aftereffect.lag import estimate as lag
+from aftereffect import lag
 from aftereffect.service import _connections, _read_routes, _routes, create_token
 from aftereffect.service._access import is_loopback
 from aftereffect.service._experiments import LIMITS
