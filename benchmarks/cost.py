@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 import aftereffect as ae
-from aftereffect._core.text import text_table
+from aftereffect._core import text_table
 from measure import DELAYS, MEANS, duration, processor_seconds, verdict
 
 HORIZONS = [10**power for power in range(4, 13)]

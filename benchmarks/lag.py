@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 import aftereffect as ae
-from aftereffect._core.text import text_table
+from aftereffect._core import text_table
 from lag_worlds import WORLDS, World
 from measure import verdict
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from aftereffect._core.text import text_table
+from aftereffect._core import text_table
 from aftereffect.live import Experiment, Storage, TotalInput, chain_start, open_storage
 from aftereffect.live._rules import decide, tell
 from aftereffect.live._snapshots import is_snapshot_due, take_snapshot

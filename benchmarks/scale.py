@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 
 import aftereffect as ae
-from aftereffect._core.text import text_table
+from aftereffect._core import text_table
 from aftereffect.simulation import dask_cluster
 from measure import MEANS, duration, verdict
 

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import aftereffect as ae
-from aftereffect._core.text import text_table
+from aftereffect._core import text_table
 from measure import verdict
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))

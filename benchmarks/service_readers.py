@@ -25,7 +25,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import aftereffect as ae
-from aftereffect._core.text import text_table
+from aftereffect._core import text_table
 from measure import verdict
 from service import EXPERIMENT, PROCESSES
 

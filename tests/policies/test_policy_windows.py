@@ -5,7 +5,7 @@ import pytest
 
 import aftereffect as ae
 import samples
-from aftereffect.policies import _phases, _settling, map_arrays, named_arrays
+from aftereffect.policies import _settling, map_arrays, named_arrays, odaaf
 from aftereffect.policies._averages import credit
 
 ARMS, HORIZON = 4, 2**30
@@ -139,7 +139,7 @@ def test_arms_that_cost_are_compared_as_well(policy):
             credit(state, arm, 10**6, average * 10**6)
     params = policy.params(3, 100)
     if isinstance(policy, ae.Odaaf):
-        assert _phases.find_best(state) == (1, 3)
+        assert odaaf.find_best(state) == (1, 3)
     else:
         assert policy.kernels().decide(state, params, 3 * 10**6, None)[0] == 1
 

@@ -15,9 +15,7 @@ import pytest
 import aftereffect as ae
 import make_data
 from aftereffect.reproduction.adversarial import figures
-from aftereffect.reproduction.datasets import _files, load_coupon, load_outbrain
-from aftereffect.reproduction.datasets.coupon import COUPONS
-from aftereffect.reproduction.datasets.outbrain import ADS
+from aftereffect.reproduction.datasets import ADS, COUPONS, _files, load_coupon, load_outbrain
 from make_data import ENDINGS, WEEKDAYS, format_csv, write_file
 
 OUTBRAIN = make_data.make_outbrain(displays=300, seed=1)

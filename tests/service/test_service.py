@@ -24,7 +24,7 @@ import pytest
 import aftereffect as ae
 from aftereffect.cli import main
 from aftereffect.lag import MAX_ARMS
-from aftereffect.service import _cache, _middleware, create_token, revoke_token, server_for
+from aftereffect.service import _access, _cache, create_token, revoke_token, server_for
 from aftereffect.service._cache import LagCache, Timeline
 from aftereffect.service._monitoring import JsonFormatter
 from playing import LATE, played
@@ -659,7 +659,7 @@ def test_a_page_of_another_origin_changes_nothing(banner, storage):
 
 
 def test_bodies_that_are_too_large_or_something_else(banner):
-    big = b'{"total": ' + b"1" * _middleware.MAX_BODY + b"}"
+    big = b'{"total": ' + b"1" * _access.MAX_BODY + b"}"
     status, answer, _ = call(
         banner,
         "PUT",
@@ -720,7 +720,7 @@ def test_bodies_that_are_too_large_or_something_else(banner):
 
 
 def test_a_client_that_is_too_slow(banner, monkeypatch):
-    monkeypatch.setattr(_middleware, "BODY_SECONDS", 0.3)
+    monkeypatch.setattr(_access, "BODY_SECONDS", 0.3)
     place = urlsplit(banner)
     with closing(socket.create_connection((place.hostname, place.port), timeout=30)) as slow:
         kind = "Content-Type: application/json\r\nContent-Length: 50"

@@ -11,9 +11,9 @@ import pytest
 from fastapi.routing import APIRoute
 
 import aftereffect as ae
-from aftereffect.lag import estimate as lag
+from aftereffect import lag
 from aftereffect.service import _connections, _read_routes, _routes, create_token
-from aftereffect.service._auth import is_loopback
+from aftereffect.service._access import is_loopback
 from aftereffect.service._experiments import LIMITS
 from services import EXPERIMENT, call, in_thread
 

@@ -99,7 +99,6 @@ HARMLESS = {
     "aftereffect._core.imports",
     "aftereffect._core.files",
     "aftereffect._core.provenance",
-    "aftereffect._core.text",
     "aftereffect.simulation._contents",
     "aftereffect.simulation._rehearsal",
 }

@@ -1,6 +1,5 @@
 """What all other packages use: types of kernels, spec strings, checks, files, seeds, texts."""
 
-from aftereffect._core.calendar import Calendar
 from aftereffect._core.checks import (
     MAX_LAG,
     MAX_SLOTS,
@@ -13,6 +12,10 @@ from aftereffect._core.checks import (
     check_means,
     check_sequence,
     check_shares,
+    readable_bytes,
+    short_repr,
+    shorten,
+    suggest,
 )
 from aftereffect._core.files import (
     DPI,
@@ -20,14 +23,17 @@ from aftereffect._core.files import (
     atomic_write,
     check_creatable_folder,
     check_writable,
+    html_table,
     lock_folder,
     make_folder,
     save_figure,
+    text_table,
 )
 from aftereffect._core.imports import import_optional, load_plugins, require_extra
 from aftereffect._core.kernels import (
     ArmKey,
     BytePulls,
+    Calendar,
     Collect,
     CountRegret,
     Engine,
@@ -67,14 +73,6 @@ from aftereffect._core.spec import (
     register,
     summary,
     usage,
-)
-from aftereffect._core.text import (
-    html_table,
-    readable_bytes,
-    short_repr,
-    shorten,
-    suggest,
-    text_table,
 )
 
 __all__ = [

@@ -1,9 +1,10 @@
 """Checks of parameters: each returns the value as a plain Python type or raises a `ParameterError`.
 
 Used by everything that has parameters, so that ``alpha=nan`` is refused with the same words
-everywhere.
+everywhere. At the end are the texts that messages are made of.
 """
 
+import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from decimal import Decimal
@@ -11,13 +12,14 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from aftereffect._core.text import short_repr, suggest
 from aftereffect.errors import ParameterError
 
 #: Slots are counted in float64 state, which is exact up to here.
 MAX_SLOTS = 2**53
 #: Longer lags are refused everywhere. Each engine checks how much memory shorter ones take.
 MAX_LAG = 10_000_000
+#: Characters of a value that a message shows.
+_MAX_SHOWN = 60
 
 
 def check_float(
@@ -65,6 +67,15 @@ def check_flag(name: str, value: object) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise ParameterError(f"{name} must be true or false, got {short_repr(value)}")
     return bool(value)
+
+
+def check_choice(name: str, value: object, known: Iterable[str]) -> str:
+    """One of some words."""
+    words = list(known)
+    if not isinstance(value, str) or value not in words:
+        hint = suggest(value if isinstance(value, str) else "", words)
+        raise ParameterError(f"unknown {name} {short_repr(value)}: {hint}")
+    return value
 
 
 def check_lag(name: str, value: object, *, at_least: int = 0) -> int:
@@ -148,10 +159,31 @@ def _bound(number: float) -> str:
     return f"{number:,}" if isinstance(number, int) else f"{number:g}"
 
 
-def check_choice(name: str, value: object, known: Iterable[str]) -> str:
-    """One of some words."""
-    words = list(known)
-    if not isinstance(value, str) or value not in words:
-        hint = suggest(value if isinstance(value, str) else "", words)
-        raise ParameterError(f"unknown {name} {short_repr(value)}: {hint}")
-    return value
+def short_repr(value: object) -> str:
+    """A value for a message, cut where it is long."""
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # Python does not print integers of thousands of digits
+        return "a number of thousands of digits"
+    return shorten(text)
+
+
+def shorten(text: str) -> str:
+    """A text for a message, cut where it is long."""
+    return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "..."
+
+
+def readable_bytes(count: float) -> str:
+    """An amount of memory for a message.
+
+    >>> readable_bytes(2**27), readable_bytes(21.8e12)
+    ('134 MB', '21,800 GB')
+    """
+    return f"{count / 1e9:,.0f} GB" if count >= 10e9 else f"{count / 1e6:,.0f} MB"
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown word: the nearest known one, or all of them."""
+    names = list(known)
+    close = difflib.get_close_matches(word.lower(), names, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names) or 'none'}"

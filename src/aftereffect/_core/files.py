@@ -1,9 +1,10 @@
-"""Files are written whole or not at all, and checked before the work that fills them."""
+"""What is written: files, whole or not at all and checked before the work; tables, aligned."""
 
+import html
 import os
 import secrets
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -120,3 +121,30 @@ def save_figure(figure: "Figure", path: str | os.PathLike[str]) -> None:
     """Write a picture in the format that the path ends in."""
     with atomic_write(check_writable(path, PICTURE_SUFFIXES)) as draft:
         figure.savefig(draft, dpi=DPI)
+
+
+def text_table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """Rows as lines of aligned columns: the first `left` to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = (
+        "  ".join(
+            f"{cell:<{width}}" if number < left else f"{cell:>{width}}"
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    )
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def html_table(rows: Sequence[Sequence[str]], title: str) -> str:
+    """Format rows, the first of them headings, as an HTML table with everything escaped.
+
+    >>> html_table([("a", "b"), ("<", "1")], title="c & d")  # doctest: +ELLIPSIS
+    '<table><caption>c &amp; d</caption><tr><th>a</th><th>b</th></tr><tr><td>&lt;</td>...</table>'
+    """
+    lines = [
+        "".join(f"<{cell}>{html.escape(text)}</{cell}>" for text in row)
+        for row, cell in zip(rows, ["th", *["td"] * (len(rows) - 1)], strict=True)
+    ]
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f"<table><caption>{html.escape(title)}</caption>{body}</table>"

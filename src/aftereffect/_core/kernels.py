@@ -18,6 +18,8 @@ A policy that looks at every slot has `SlotKernels` instead. It plays this loop:
     observe(state, params, t, 0, total)          for the slots of a history, t = -n .. -1
     arm, slots = decide(state, params, t, rng)   play `arm` for `slots`
     observe(state, params, t, arm, total)        for each of them, when its total is known
+
+Such a policy may also learn from the bandit how its slots lie in days and weeks: a `Calendar`.
 """
 
 from collections.abc import Callable
@@ -132,3 +134,23 @@ class Engine(NamedTuple):
     kernels: WorldKernels
     world: World
     memory: tuple[int, int]
+
+
+class Calendar(NamedTuple):
+    """How slots lie in days and weeks: slots per day, and the place of slot 0 in its week.
+
+    Slots of a week or more have 0 slots per day. A week begins on Monday.
+
+    Examples
+    --------
+    >>> Calendar(slots_per_day=24, first=0).slots_per_week
+    168
+    """
+
+    slots_per_day: int = 0
+    first: int = 0
+
+    @property
+    def slots_per_week(self) -> int:
+        """The number of slots in a week; 1 where slots are longer than days."""
+        return max(7 * self.slots_per_day, 1)

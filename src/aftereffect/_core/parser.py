@@ -12,6 +12,7 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import Any, Literal, NoReturn, TypeVar, cast, get_origin, get_type_hints, overload
 
+from aftereffect._core.checks import short_repr, suggest
 from aftereffect._core.spec import (
     S,
     Spec,
@@ -22,7 +23,6 @@ from aftereffect._core.spec import (
     reject_unknown,
     usage,
 )
-from aftereffect._core.text import short_repr, suggest
 from aftereffect.errors import ParameterError, SpecError
 
 _TOKEN = re.compile(

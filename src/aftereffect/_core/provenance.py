@@ -19,7 +19,6 @@ PACKAGE = Path(__file__).parent.parent
 #: The modules and packages whose code decides which numbers a seed gives. Everything else
 #: (commands, services, tables, pictures) can change without making finished results stale.
 NUMERIC_SOURCES = (
-    "_core/calendar.py",
     "_core/checks.py",
     "_core/kernels.py",
     "_core/parser.py",

@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any, ClassVar, NoReturn, TypeVar, cast
 
+from aftereffect._core.checks import short_repr, suggest
 from aftereffect._core.imports import load_plugins
-from aftereffect._core.text import short_repr, suggest
 from aftereffect.errors import SpecError
 
 #: Texts that need no quotes in a spec string.

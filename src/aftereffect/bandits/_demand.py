@@ -1,17 +1,21 @@
-"""What bandits with a demand of their own share: arms that multiply it, a delay, and a calendar.
+"""What bandits with a demand of their own share: arms, a delay, a calendar, and defects.
 
 Regret is the lost share in percent: what the best arm would have brought more than the arms that
 were played, over all that it would have brought until the horizon.
 """
 
+import math
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from aftereffect._core import (
+    MAX_LAG,
     Calendar,
     Engine,
+    Spec,
     Vector,
     as_spec,
     check_choice,
@@ -20,15 +24,16 @@ from aftereffect._core import (
     check_int,
     check_sequence,
     readable_bytes,
+    register,
 )
 from aftereffect.bandits._demand_kernels import (
+    DefectParams,
     DemandWorld,
     FillBase,
     demand_kernels,
     memory_shape,
 )
 from aftereffect.bandits.base import MAX_TABLE_BYTES, Bandit, EngineName, check_horizon
-from aftereffect.bandits.defects import Defects
 from aftereffect.delays import Delay, LagLaw
 from aftereffect.errors import ParameterError
 from aftereffect.rewards import SLOT_LENGTHS, SlotName
@@ -39,6 +44,68 @@ MAX_TAIL = 1e-6
 MAX_REACH = 2_000
 MAX_WEEKS = 1_000
 MAX_LIFT = 1_000.0
+#: By how much demand may drop or rise in the middle of a run.
+MAX_DROP = 100.0
+
+
+@register
+@dataclass(frozen=True)
+class Defects(Spec):
+    """Totals that are missing, wrong or late, and demand that breaks its pattern.
+
+    The totals of a history have the first three defects too.
+
+    Parameters
+    ----------
+    missing, zeros, spikes
+        The share of slots whose total is missing, reported as 0, or reported ten times too high.
+    late
+        How many slots totals come late, to policies that look at every slot. Others get the total
+        of a round when it ends.
+    holiday
+        If 1, demand is half as large in one week of the run, drawn at random.
+    drop
+        Demand is multiplied by this from the middle of the run on.
+
+    Examples
+    --------
+    >>> Defects(missing=.02, late=48).late
+    48
+    """
+
+    kind = "defects"
+
+    missing: float = 0.0
+    zeros: float = 0.0
+    spikes: float = 0.0
+    late: int = 0
+    holiday: int = 0
+    drop: float = 1.0
+
+    def __post_init__(self) -> None:
+        shares = {
+            name: check_float(name, getattr(self, name), at_least=0, at_most=1)
+            for name in ("missing", "zeros", "spikes")
+        }
+        if math.fsum(shares.values()) > 1:
+            raise ParameterError(
+                "missing, zeros and spikes must sum to at most 1, "
+                f"got {math.fsum(shares.values()):g}: make them smaller"
+            )
+        self._set(
+            **shares,
+            late=check_int("late", self.late, at_most=MAX_LAG),
+            holiday=check_int("holiday", self.holiday, at_most=1),
+            drop=check_float("drop", check_float("drop", self.drop, above=0), at_most=MAX_DROP),
+        )
+
+    @property
+    def params(self) -> DefectParams:
+        """What kernels read."""
+        zeros = self.missing + self.zeros
+        return DefectParams(
+            self.missing, zeros, zeros + self.spikes, self.late, self.holiday, self.drop
+        )
 
 
 class DemandBandit(Bandit):

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from aftereffect._core import Feed, Memory, Vector, WorldKernels
-from aftereffect.bandits.defects import DefectParams, spoil_total
 from aftereffect.delays import ARM, REWARD, TOTAL, TRACE_ROWS
 
 #: The first rows of the memory: single numbers; the multiplier of each arm; the base of each slot,
@@ -25,6 +24,19 @@ from aftereffect.delays import ARM, REWARD, TOTAL, TRACE_ROWS
 DEMAND_ROWS = NUMBERS, MULTIPLIERS, BASE, SUMS = range(4)
 #: The single numbers: whether the run has begun, and the sum and the count of totals reported.
 _COUNTERS = BEGUN, REPORTED, COUNT = range(3)
+#: How much too high a spike is.
+SPIKE = 10.0
+
+
+class DefectParams(NamedTuple):
+    """What is wrong with totals: the sums of the first one, two and three shares; and the rest."""
+
+    missing: float
+    up_to_zeros: float
+    up_to_spikes: float
+    late: int
+    holiday: int
+    drop: float
 
 
 class DemandWorld(NamedTuple):
@@ -115,6 +127,23 @@ def sum_arrivals(memory: Memory, world: DemandWorld, slot: int) -> float:
                 reward = memory[BASE, world.lead + pull] * memory[MULTIPLIERS, 0]
                 total += world.shares[lag] * reward
     return total
+
+
+def spoil_total(params: DefectParams, total: float, rng: np.random.Generator) -> float:
+    """The total as it is reported; NaN if it is missing.
+
+    >>> from aftereffect import Defects
+    >>> spoil_total(Defects(zeros=1).params, 5.0, np.random.default_rng(1))
+    0.0
+    """
+    if params.up_to_spikes == 0.0:
+        return total
+    place = rng.random()
+    if place < params.missing:
+        return math.nan
+    if place < params.up_to_zeros:
+        return 0.0
+    return SPIKE * total if place < params.up_to_spikes else total
 
 
 def count_lost_share(memory: Memory, world: DemandWorld, t: int, arm: int, slots: int) -> float:

@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from aftereffect._core import Calendar, Memory, Vector, check_flag, check_int, register
-from aftereffect.bandits._demand import DemandBandit
+from aftereffect.bandits._demand import Defects, DemandBandit
 from aftereffect.bandits._demand_kernels import BASE, DemandWorld, FillBase
 from aftereffect.bandits.base import EngineName
-from aftereffect.bandits.defects import Defects
 from aftereffect.delays import Delay, Immediate
 from aftereffect.errors import ParameterError
 from aftereffect.rewards import (

@@ -7,9 +7,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from aftereffect._core import Memory, check_choice, check_float, register
-from aftereffect.bandits._demand import DemandBandit
+from aftereffect.bandits._demand import Defects, DemandBandit
 from aftereffect.bandits._demand_kernels import BASE, DemandWorld, FillBase
-from aftereffect.bandits.defects import Defects
 from aftereffect.delays import Delay, Immediate
 from aftereffect.errors import ParameterError
 from aftereffect.rewards import SlotName

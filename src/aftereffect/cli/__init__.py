@@ -13,7 +13,7 @@ from cyclopts import App, Group, Parameter
 from cyclopts.exceptions import CycloptsError
 
 from aftereffect._core import __version__, load_plugins
-from aftereffect.cli import _live, _manage, _service
+from aftereffect.cli import _live, _storage
 from aftereffect.cli._shared import catch_interrupts
 from aftereffect.cli._simulate import list_names, simulate
 from aftereffect.cli._studies import reproduce, sweep
@@ -61,15 +61,15 @@ _COMMANDS: tuple[tuple[Group, str, Callable[..., None]], ...] = (
     (_LIVE, "export", _live.export),
     (_LIVE, "verify", _live.verify),
     (_LIVE, "end", _live.end),
-    (_LIVE, "experiments", _manage.experiments),
-    (_LIVE, "delete", _manage.delete),
-    (_SERVICE, "serve", _service.serve),
-    (_SERVICE, "demo", _service.demo),
+    (_LIVE, "experiments", _storage.experiments),
+    (_LIVE, "delete", _storage.delete),
+    (_SERVICE, "serve", _storage.serve),
+    (_SERVICE, "demo", _storage.demo),
 )
 for _place, (_group, _name, _command) in enumerate(_COMMANDS):
     app.command(_command, name=_name, group=_group, sort_key=_place)
-_service.token.group = _SERVICE
-app.command(_service.token)
+_storage.token.group = _SERVICE
+app.command(_storage.token)
 for _flag in ("--help", "--version"):
     app[_flag].group = app.meta.group_parameters
 

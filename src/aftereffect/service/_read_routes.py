@@ -13,7 +13,7 @@ from starlette.background import BackgroundTask
 from aftereffect._core import __version__
 from aftereffect.live import MAX_LIVE_SLOTS
 from aftereffect.service import _schemas as schemas
-from aftereffect.service._auth import AdminAccess, ReadAccess
+from aftereffect.service._access import AdminAccess, ReadAccess
 from aftereffect.service._errors import NOT_FOUND, document_errors
 from aftereffect.service._experiments import OpenExperiments, PooledRoute
 from aftereffect.service._monitoring import CONTENT_TYPE

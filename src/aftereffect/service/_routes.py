@@ -10,7 +10,7 @@ from aftereffect.errors import ParameterError, name_field
 from aftereffect.live import Decision, Experiment, TotalRecord, remove_exported
 from aftereffect.policies import Policy
 from aftereffect.service import _schemas as schemas
-from aftereffect.service._auth import AdminAccess, ReadAccess, WriteAccess
+from aftereffect.service._access import AdminAccess, ReadAccess, WriteAccess
 from aftereffect.service._errors import CONFLICT, NOT_FOUND, UNLIKELY, document_errors
 from aftereffect.service._experiments import PooledRoute
 from aftereffect.service._monitoring import Metrics

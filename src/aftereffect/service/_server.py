@@ -14,11 +14,10 @@ from aftereffect._core import __version__, check_int
 from aftereffect.errors import OutputError, ParameterError
 from aftereffect.live import MemoryStorage, Storage, open_storage
 from aftereffect.service import _read_routes, _routes
-from aftereffect.service._auth import is_loopback
+from aftereffect.service._access import Guard, is_loopback
 from aftereffect.service._connections import Connections, protocol_for
 from aftereffect.service._errors import install_error_handlers
 from aftereffect.service._experiments import OpenExperiments
-from aftereffect.service._middleware import Guard
 from aftereffect.service._monitoring import Metrics, log_to_stderr
 from aftereffect.service._scans import Scans
 from aftereffect.service._worker import Worker

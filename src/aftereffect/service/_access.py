@@ -1,26 +1,53 @@
-"""Checks that every request passes before the routes see it, and a log line about each."""
+"""Access: checks that every request passes before the routes see it, and which may do what."""
 
 import asyncio
+import ipaddress
 import logging
+import re
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from typing import Annotated, Any, TypeAlias
 from urllib.parse import urlsplit
 
+from fastapi import Depends, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette import types as asgi
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aftereffect._core import short_repr
-from aftereffect.service._auth import read_host
+from aftereffect.errors import CorruptionError, StorageError
+from aftereffect.live import Storage
+from aftereffect.service import SCOPES, Scope, find_scope
 from aftereffect.service._errors import REASON, RefusalError, error_response
+from aftereffect.service._experiments import OpenExperiments
 from aftereffect.service._monitoring import Metrics
 
 MAX_BODY = 1 << 20
 BODY_SECONDS = 10.0
 CHANGING_METHODS = ("POST", "PUT", "PATCH", "DELETE")
+#: The names of this machine, for itself.
+LOCAL_NAMES = ("127.0.0.1", "localhost", "::1")
+#: Headers that proxies add. A request through a proxy comes from this machine, whoever sent it.
+_PROXY_HEADERS = (
+    "forwarded",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-real-ip",
+)
+#: A name or an IPv4 address, or an IPv6 address in brackets; then perhaps a port.
+_HOST = re.compile(
+    r"(?:(?P<name>[A-Za-z0-9._-]{1,255})|\[(?P<address>[0-9A-Fa-f:.]{2,45})\])"
+    r"(?::(?P<port>[0-9]{1,5}))?"
+)
 
 _log = logging.getLogger("aftereffect.service")
 Note: TypeAlias = MutableMapping[str, Any]
+_bearer = HTTPBearer(
+    auto_error=False, description="A token from `aftereffect token create`, as a bearer token."
+)
+Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
 
 class Guard:
@@ -31,10 +58,10 @@ class Guard:
     shows.
     """
 
-    def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
+    def __init__(self, app: asgi.ASGIApp, *, metrics: Metrics) -> None:
         self._app, self._metrics = app, metrics
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
         """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
@@ -44,7 +71,7 @@ class Guard:
             scope = {**scope, "method": "GET"}
         start, answered = time.perf_counter(), False
 
-        async def send_noted(message: Message) -> None:
+        async def send_noted(message: asgi.Message) -> None:
             nonlocal answered
             if message["type"] == "http.response.start":
                 note["status"], answered = message["status"], True
@@ -69,7 +96,7 @@ class Guard:
         finally:
             self._log_request(scope, note, time.perf_counter() - start)
 
-    def _log_request(self, scope: Scope, note: Note, seconds: float) -> None:
+    def _log_request(self, scope: asgi.Scope, note: Note, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "other")
         self._metrics.count_request(note["method"], route, note["status"], seconds)
         client = scope.get("client") or ("",)
@@ -89,7 +116,7 @@ class Guard:
         )
 
 
-def _check_headers(scope: Scope) -> None:
+def _check_headers(scope: asgi.Scope) -> None:
     headers = Headers(scope=scope)
     hosts = headers.getlist("host")
     if read_host(hosts) is None and (hosts or scope["http_version"] != "1.0"):
@@ -125,7 +152,7 @@ def _host_of(origin: str) -> str:
         return ""
 
 
-async def _read_body(scope: Scope, receive: Receive) -> Receive:
+async def _read_body(scope: asgi.Scope, receive: asgi.Receive) -> asgi.Receive:
     """Read the whole body within its limits; returns a `receive` that gives it in one piece."""
     if scope["method"] not in CHANGING_METHODS:
         return receive
@@ -151,10 +178,10 @@ async def _read_body(scope: Scope, receive: Receive) -> Receive:
     return _receive_once(bytes(body), receive)
 
 
-def _receive_once(body: bytes, then: Receive) -> Callable[[], Awaitable[Message]]:
+def _receive_once(body: bytes, then: asgi.Receive) -> Callable[[], Awaitable[asgi.Message]]:
     is_sent = False
 
-    async def receive() -> Message:
+    async def receive() -> asgi.Message:
         nonlocal is_sent
         if is_sent:
             return await then()
@@ -162,3 +189,80 @@ def _receive_once(body: bytes, then: Receive) -> Callable[[], Awaitable[Message]
         return {"type": "http.request", "body": body, "more_body": False}
 
     return receive
+
+
+def require_scope(
+    scope: Scope,
+) -> Callable[[Request, HTTPAuthorizationCredentials | None], Awaitable[OpenExperiments]]:
+    """A dependency that requires this scope and returns the open experiments.
+
+    As long as no token was ever created, a service that only this machine can reach is open, but
+    only to requests that call it by a local name: a page of another site can make its own host name
+    resolve to this machine. Tokens are looked up at every request, so a revocation takes effect
+    immediately.
+    """
+
+    async def check(request: Request, credentials: Credentials) -> OpenExperiments:
+        experiments: OpenExperiments = request.app.state.experiments
+        token, local = credentials.credentials if credentials else None, request.app.state.local
+        found, is_open = await experiments.pools["access"].run(
+            lambda: _look_up(experiments.storage, token, local=local)
+        )
+        if is_open:
+            _check_local(request)
+        elif found is None:
+            raise RefusalError(401, "a valid token is needed: send Authorization: Bearer TOKEN")
+        elif SCOPES.index(found) < SCOPES.index(scope):
+            raise RefusalError(403, f"this needs the scope {scope}, the token has {found}")
+        return experiments
+
+    return check
+
+
+ReadAccess = Annotated[OpenExperiments, Depends(require_scope("read"))]
+WriteAccess = Annotated[OpenExperiments, Depends(require_scope("write"))]
+AdminAccess = Annotated[OpenExperiments, Depends(require_scope("admin"))]
+
+
+def _look_up(storage: Storage, token: str | None, *, local: bool) -> tuple[Scope | None, bool]:
+    """The scope of a token, and whether the service is open to requests without one."""
+    try:
+        scope = find_scope(token, storage) if token else None
+        return scope, scope is None and local and not storage.has_tokens()
+    except StorageError as error:  # not authenticated yet, so the answer has no details
+        message = (
+            "the storage cannot be reached or read: try again; the service's log has the reason"
+        )
+        status = 500 if isinstance(error, CorruptionError) else 503
+        raise RefusalError(status, message, reason=" ".join(str(error).split())) from None
+
+
+def _check_local(request: Request) -> None:
+    """While the service is open, refuse requests that may not come from this machine."""
+    if read_host(request.headers.getlist("host")) not in LOCAL_NAMES:
+        raise RefusalError(
+            403,
+            "without tokens the service answers this machine only: use 127.0.0.1 or localhost",
+        )
+    if any(name in request.headers for name in _PROXY_HEADERS):
+        raise RefusalError(
+            403,
+            "without tokens the service refuses requests through a proxy: create a token first",
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host in LOCAL_NAMES
+
+
+def read_host(headers: Sequence[str]) -> str | None:
+    """The host that the Host headers of a request name, in lower case and without its port.
+
+    None unless there is exactly one header and it is well formed.
+    """
+    found = _HOST.fullmatch(headers[0]) if len(headers) == 1 else None
+    return (found["name"] or found["address"]).lower() if found else None
