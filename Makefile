@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: paper test test-fast oracles tests-all tests-fast style types layers demo crash-test fuzz bench bench-field bench-live bench-service bench-lag regret lint system clean help
+.PHONY: paper test test-fast oracles tests-all tests-fast style types layers demo crash-test fuzz bench bench-field bench-live bench-service bench-lag real regret lint system clean help
 
 help:
 	@echo "make paper        reproduce the paper into paper/: figures, and a report on its claims"
@@ -14,6 +14,7 @@ help:
 	@echo "make fuzz         20,000 spec strings and parameter sets, of every size, through parse, create, ask, tell and simulate"
 	@echo "make bench        measure the engines: beside their rivals, against T, arms and reach, on two cores"
 	@echo "make regret       the regret of SettleUcb beside its rivals, in the paper's settings and beyond, into regret/ and docs/regret.md"
+	@echo "make real         play switchbacks on a real series and in sixteen made-up worlds, into docs/real.md"
 	@echo "make bench-field  measure other libraries and hand-written loops at the same work, and put the table into docs/field.md"
 	@echo "make bench-live   measure live experiments beside raw SQLite and Optuna, and one with a million slots"
 	@echo "make bench-service  the same over HTTP, with eight clients, and beside sixty readers"
@@ -73,6 +74,9 @@ bench: .venv/installed-dask
 regret: .venv/installed-paper
 	$(BIN)/aftereffect reproduce --chapter beyond --out regret
 	$(BIN)/python benchmarks/regret.py regret docs/regret.md
+
+real: .venv/installed-plot
+	$(BIN)/python benchmarks/real.py docs/real.md
 
 bench-field: .venv/installed-plot
 	$(BIN)/python benchmarks/field.py --write docs/field.md

@@ -21,7 +21,6 @@ from contestants.live import ARMS, pace_in, raw_pace
 from contestants.pace import Pace
 from live_large import with_many_slots
 from measure import duration, verdict
-from tables import rounded
 
 REPETITIONS = 5
 #: One of Optuna's pairs takes as long as many of ours, and fewer are enough.
@@ -104,15 +103,15 @@ def table(paces: dict[str, list[Pace]], versions: dict[str, str]) -> str:
             statistics.median(seconds)
             for seconds in zip(*((each.wall, each.cpu) for each in theirs), strict=True)
         )
-        ratio = "" if title == OURS else f"{rounded(faster(paces[OURS], theirs), 2)}x"
+        ratio = "" if title == OURS else f"{faster(paces[OURS], theirs):.2g}x"
         version = versions[title.partition(",")[0]]
         rows.append(
             (
                 title,
                 version,
-                rounded(1 / wall, 3),
-                rounded(wall * 1e3, 3),
-                rounded(cpu * 1e3, 3),
+                f"{1 / wall:,.0f}",
+                f"{wall * 1e3:.3g}",
+                f"{cpu * 1e3:.3g}",
                 ratio,
             )
         )

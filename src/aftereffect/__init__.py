@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from aftereffect import delays, growth, rewards
-from aftereffect._core import PolicyKernels, __version__, parse, register
+from aftereffect._core import PolicyKernels, SlotKernels, __version__, parse, register
 from aftereffect.bandits import (
     AdversarialBandit,
     Bandit,
@@ -133,6 +133,7 @@ __all__ = [
     "ServiceError",
     "SettleUcb",
     "Shape",
+    "SlotKernels",
     "SpecError",
     "State",
     "StochasticBandit",

@@ -201,8 +201,8 @@ def test_the_battery_notices_faulty_slot_policies(change, check, message):
     assert isinstance(kernels, SlotKernels)
     faulty = type("Faulty", (ae.FixedSwitchback,), {"kernels": lambda self: kernels})(7, 2, 1)
     with pytest.raises(AssertionError, match=message):
-        check(faulty)
-    check(ae.FixedSwitchback(7, 2, 1))
+        check(faulty, 600)
+    check(ae.FixedSwitchback(7, 2, 1), 600)
 
 
 @pytest.mark.compiled

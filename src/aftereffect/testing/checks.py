@@ -48,7 +48,7 @@ _BANDIT = StochasticBandit((0.8, 0.5, 0.2), Interval(2, 5))
 _SLOT_BANDIT = SeasonalBandit(
     (0, 0.1, 0.2), Interval(0, 3), "1d", weeks_before=4, feed=Defects(missing=0.05, late=3)
 )
-_ARMS, _HORIZON = 3, 600
+_ARMS = 3
 _HISTORY = _SLOT_BANDIT.history_slots
 #: The share of totals that are missing.
 _MISSING = 0.05
@@ -58,8 +58,8 @@ _RUNS = 512
 _MAX_SIGMAS = 4.0
 
 
-def check_policy(policy: Policy) -> None:
-    """Check the contract of a policy.
+def check_policy(policy: Policy, slots: int = 600) -> None:
+    """Check the contract of a policy, in runs of so many slots.
 
     It is a value with a spec string. Its state is a fresh named tuple of float64 arrays, and all
     that it remembers: continued from a copy, it plays on as if it had not been stopped. The same
@@ -91,17 +91,17 @@ def check_policy(policy: Policy) -> None:
     policy = policy.with_delay_facts(bandit.delay_facts).with_calendar(bandit.calendar)
     try:
         check_state(policy, policy.initial(_ARMS))
-        check_state(policy, policy.initial_for(_ARMS, _HORIZON))
-        _check_arrays(policy)
-        _check_decisions(policy)
-        _check_continues(policy)
-        _check_horizon(policy)
-        _check_need_of_horizon(policy)
-        _check_late(policy)
+        check_state(policy, policy.initial_for(_ARMS, slots))
+        _check_arrays(policy, slots)
+        _check_decisions(policy, slots)
+        _check_continues(policy, slots)
+        _check_horizon(policy, slots)
+        _check_need_of_horizon(policy, slots)
+        _check_late(policy, slots)
     except ParameterError as error:
         raise AssertionError(str(error)) from error
     # Kernels are the same on the other engine.
-    check_compiled(policy, bandit, _HORIZON, engines=["roundwise"])
+    check_compiled(policy, bandit, slots, engines=["roundwise"])
 
 
 def _looks_at_slots(policy: Policy) -> bool:
@@ -112,7 +112,7 @@ def _bandit_for(policy: Policy) -> Bandit:
     return _SLOT_BANDIT if _looks_at_slots(policy) else _BANDIT
 
 
-def _check_arrays(policy: Policy) -> None:
+def _check_arrays(policy: Policy, slots: int) -> None:
     require(
         policy.kernels() == policy.kernels(),
         "kernels() must return the same functions every time: cache the function that makes them",
@@ -123,7 +123,7 @@ def _check_arrays(policy: Policy) -> None:
         is_equal = np.array_equal(array, again, equal_nan=True)
         require(is_equal, f"initial must give the same {name} every time")
         require(not np.shares_memory(array, again), f"initial must make a new {name} every time")
-    params, params_again = (policy.params(_ARMS, _HORIZON) for _ in range(2))
+    params, params_again = (policy.params(_ARMS, slots) for _ in range(2))
     require(_is_equal(params, params_again), "params must give the same values every time")
 
 
@@ -133,28 +133,30 @@ def _is_equal(first: Params, second: Params) -> bool:
     return bool(np.array_equal(first, second))
 
 
-def _check_decisions(policy: Policy) -> None:
-    rounds = _play(policy, _initial(policy), _params(policy), 0, _HORIZON, _OnlyRandom(5))
-    again = _play(policy, _initial(policy), _params(policy), 0, _HORIZON, _OnlyRandom(5))
+def _check_decisions(policy: Policy, slots: int) -> None:
+    rounds = _play(
+        policy, _initial(policy, slots), _params(policy, slots), 0, slots, _OnlyRandom(5)
+    )
+    again = _play(policy, _initial(policy, slots), _params(policy, slots), 0, slots, _OnlyRandom(5))
     require(rounds == again, "the same seed must give the same decisions")
 
 
-def _check_continues(policy: Policy) -> None:
-    params = _params(policy)
-    state, rng = _initial(policy), _OnlyRandom(6)
-    first = _play(policy, state, params, 0, _HORIZON // 3, rng)
+def _check_continues(policy: Policy, slots: int) -> None:
+    params = _params(policy, slots)
+    state, rng = _initial(policy, slots), _OnlyRandom(6)
+    first = _play(policy, state, params, 0, slots // 3, rng)
     reached = sum(int(slots) for _, slots, *_ in first)
     copy, copied_rng = map_arrays(np.copy, state), rng.copy()
-    rest = _play(policy, state, params, reached, _HORIZON, rng)
-    continued = _play(policy, copy, params, reached, _HORIZON, copied_rng)
+    rest = _play(policy, state, params, reached, slots, rng)
+    continued = _play(policy, copy, params, reached, slots, copied_rng)
     require(
         rest == continued,
         "a policy must play on from a copy of its state: remember nothing outside of the state",
     )
 
 
-def _check_horizon(policy: Policy) -> None:
-    for horizon in (_ARMS, 10, 57):
+def _check_horizon(policy: Policy, slots: int) -> None:
+    for horizon in (_ARMS, 10, min(57, slots)):
         task = Task(policy, _bandit_for(policy), "roundwise", horizon, (horizon,), 3, range(2))
         pulls = run_batch(task, prepare(task)).runs.pulls.sum(axis=1)
         require(
@@ -163,22 +165,30 @@ def _check_horizon(policy: Policy) -> None:
         )
 
 
-def _check_need_of_horizon(policy: Policy) -> None:
+def _check_need_of_horizon(policy: Policy, slots: int) -> None:
     """A live experiment gives a policy that does not need the horizon parameters for a far one."""
     if not policy.needs_horizon:
         near, far = (
-            _play(policy, _initial(policy), _params(policy, horizon), 0, _HORIZON, _OnlyRandom(7))
-            for horizon in (_HORIZON, 50 * _HORIZON)
+            _play(
+                policy, _initial(policy, slots), _params(policy, horizon), 0, slots, _OnlyRandom(7)
+            )
+            for horizon in (slots, 50 * slots)
         )
         require(near == far, "decisions depend on the horizon in params: set needs_horizon = True")
 
 
-def _check_late(policy: Policy) -> None:
+def _check_late(policy: Policy, slots: int) -> None:
     """A total may be missing at first."""
     if _looks_at_slots(policy):
         at_once, late = (
             _play_slots(
-                policy, _initial(policy), _params(policy), 0, _HORIZON, _OnlyRandom(8), twice
+                policy,
+                _initial(policy, slots),
+                _params(policy, slots),
+                0,
+                slots,
+                _OnlyRandom(8),
+                twice,
             )
             for twice in (False, True)
         )
@@ -189,14 +199,14 @@ def _check_late(policy: Policy) -> None:
         )
 
 
-def _initial(policy: Policy) -> State:
+def _initial(policy: Policy, slots: int) -> State:
     """A fresh state whose arrays check indices."""
     if _looks_at_slots(policy):
-        return map_arrays(copy_checked, policy.initial_for(_ARMS, _HISTORY + _HORIZON))
+        return map_arrays(copy_checked, policy.initial_for(_ARMS, _HISTORY + slots))
     return map_arrays(copy_checked, policy.initial(_ARMS))
 
 
-def _params(policy: Policy, horizon: int = _HORIZON) -> Params:
+def _params(policy: Policy, horizon: int) -> Params:
     """Parameters whose arrays check indices and cannot be written to."""
     return check_indices(policy.params(_ARMS, horizon))
 
@@ -234,14 +244,14 @@ def _play_slots(
     rounds: Rounds = []
     while t < until:
         arm, wanted = call_decide_slots(policy, state, params, _ARMS, t, rng)
-        slots = min(wanted, _HORIZON - t)
-        rounds.append((arm, slots, *state.probabilities.tolist()))
-        for slot in range(t, t + slots):
+        played = min(wanted, until - t)
+        rounds.append((arm, played, *state.probabilities.tolist()))
+        for slot in range(t, t + played):
             total = math.nan if world.random() < _MISSING else world.random()
             if twice:
                 call_observe(policy, state, params, slot, arm, math.nan)
             call_observe(policy, state, params, slot, arm, total)
-        t += slots
+        t += played
     return rounds
 
 
