@@ -9,7 +9,8 @@ import aftereffect as ae
 from aftereffect.policies import adaptive_switchback
 from aftereffect.policies._delay_shapes import list_shapes
 from aftereffect.policies._demand_model import AS_THEY_COME, LIFTS, Filter, fit_noise, fold_window
-from aftereffect.policies._switchback_models import _find_shares, _sum_weights, advance, observe
+from aftereffect.policies._switchback_models import advance
+from aftereffect.policies._switchback_windows import find_shares, observe, sum_weights
 
 RNG = np.random.default_rng
 
@@ -33,7 +34,7 @@ def test_the_filter_is_that_of_kalman_where_nothing_surprises():
         gain = covariance @ row / variance
         likelihood = -0.5 * (math.log(variance) + 0.25)
         found = fold_window(
-            mine, size, noise, factor, value, shares, season, AS_THEY_COME, np.zeros(lifts)
+            mine, noise, factor, value, shares, season, AS_THEY_COME, np.zeros(lifts)
         )
         mean = mean + gain * (value - row @ mean)
         covariance = covariance - np.outer(gain, row @ covariance)
@@ -46,7 +47,7 @@ def test_a_missing_window_only_lets_time_pass():
     model = Filter(np.ones(3), np.eye(3), np.zeros(3), np.zeros(3))
     noise = np.array([0.5, 0.2, 0.1])
     arguments = (math.nan, np.ones(1), np.full(3, -1.0), AS_THEY_COME, np.zeros(1))
-    assert fold_window(model, 3, noise, 1.0, *arguments) == 0
+    assert fold_window(model, noise, 1.0, *arguments) == 0
     assert model.mean.tolist() == [0.5, 1, 1]
     assert model.covariance.diagonal() == pytest.approx([0.45, 1 + 1e-5, 1])
 
@@ -57,7 +58,6 @@ def test_a_large_surprise_moves_less_than_a_small_one():
         model = Filter(np.zeros(3), np.diag([1e-4, 1e-4, 0.01]), np.zeros(3), np.zeros(3))
         fold_window(
             model,
-            3,
             np.array([0.9, 1e-5, 0.01]),
             1.0,
             surprise * 0.15,
@@ -79,7 +79,7 @@ def test_shares_are_those_of_a_convolution():
     state.shape[:] = weights
     for slot, arm in enumerate(played):
         observe(state, params, slot, int(arm), 1.0)
-    _sum_weights(state, params)
+    sum_weights(state, params)
     weight = weights[np.arange(slots) % 168]
     for row in range(len(shapes.mean_lags)):
         shares = np.zeros(200)
@@ -92,7 +92,7 @@ def test_shares_are_those_of_a_convolution():
         parts = [np.convolve(weight * (played == arm), shares)[:slots] for arm in range(arms)]
         window = slice(100 * 4, 101 * 4)
         sums = [part[window].sum() for part in parts]
-        _find_shares(state, params, row, 100)
+        find_shares(state, params, row, 100)
         assert state.shares == pytest.approx(np.array(sums[1:]) / sum(sums))
 
 
@@ -186,6 +186,12 @@ def test_live_experiments_refuse_it_with_the_reason():
             reward_range=(0, 1),
             storage="memory://",
         )
+
+
+@pytest.mark.parametrize(("arms", "horizon"), [(65, 100), (2, 300_001)])
+def test_what_would_take_too_much_memory_is_refused(arms, horizon):
+    with pytest.raises(ae.ParameterError, match="at most 64 arms and 300,000 slots"):
+        ae.simulate("adaptive-switchback", ae.StochasticBandit([0.5] * arms), horizon, 1)
 
 
 @pytest.mark.parametrize("given", [{"slots_per_day": -1}, {"slots_per_day": 1.5}, {"first": -3}])

@@ -9,7 +9,7 @@ import aftereffect as ae
 from aftereffect._core import SlotKernels
 from aftereffect.policies._season import find_median, learn_season, scratch_size
 from aftereffect.policies.base import round_kernels
-from aftereffect.testing.checks import _check_continues, _check_decisions, _check_late
+from aftereffect.testing.policies import _check_continues, _check_decisions, _check_late
 
 
 class Player:

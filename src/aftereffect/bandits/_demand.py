@@ -38,9 +38,9 @@ from aftereffect.delays import Delay, LagLaw
 from aftereffect.errors import ParameterError
 from aftereffect.rewards import SLOT_LENGTHS, SlotName
 
-#: Of what arrives after the last lag that is kept.
+#: Of what arrives after the last lag that counts.
 MAX_TAIL = 1e-6
-#: The largest lag that is kept; every slot adds up so many shares.
+#: The largest lag that counts; every slot adds up so many shares.
 MAX_REACH = 2_000
 MAX_WEEKS = 1_000
 MAX_LIFT = 1_000.0

@@ -24,8 +24,7 @@ from aftereffect.policies import Policy
 
 #: A slot per millisecond for 34 years. Policies that need no horizon get parameters for this one.
 MAX_LIVE_SLOTS = 2**40
-MAX_ARMS = 10_000
-MAX_NAME_LENGTH = 100
+MAX_ARMS, MAX_NAME_LENGTH = 10_000, 100
 #: The largest end of a reward range, so that sums of totals stay finite.
 _MAX_REWARD = 1e100
 
@@ -72,11 +71,7 @@ class Settings:
             "arms": _check_arms,
             "reward_range": _check_range,
             "seed": lambda seed: check_int("seed", seed, at_most=MAX_SEED),
-            "max_total": lambda total: (
-                total
-                if total is None
-                else check_float("max_total", total, above=self.reward_range[0])
-            ),
+            "max_total": lambda total: _check_max_total(total, self.reward_range[0]),
             "horizon": lambda slots: (
                 slots
                 if slots is None
@@ -156,14 +151,15 @@ def _check_arms(arms: object) -> tuple[str, ...]:
             wanted = f"1 to {MAX_NAME_LENGTH} printable characters without spaces around them"
             raise ParameterError(f"an arm's name must be {wanted}, got {short_repr(name)}")
     # Two names that look alike would be the same to a reader.
-    repeated = [
-        name
-        for name, times in Counter(normalize("NFC", str(name)) for name in names).items()
-        if times > 1
-    ]
+    counts = Counter(normalize("NFC", str(name)) for name in names)
+    repeated = [name for name, times in counts.items() if times > 1]
     if repeated:
         raise ParameterError(f"arms must have different names, got {short_repr(repeated[0])} twice")
     return tuple(str(name) for name in names)
+
+
+def _check_max_total(total: object, low: float) -> float | None:
+    return None if total is None else check_float("max_total", total, above=low)
 
 
 def _check_range(reward_range: object) -> tuple[float, float]:

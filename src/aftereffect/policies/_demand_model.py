@@ -30,10 +30,9 @@ _JUMP = 0.1
 _DRIFT = 1e-5
 #: The most that one window counts against a model, in squared deviations.
 _MAX_SQUARE = 9.0
-#: The number of windows for which the noise of a place in the day counts as much as that of all.
-_USUAL_WINDOWS = 20.0
-#: The smallest standard deviation of noise.
-_MIN_NOISE = 0.005
+#: The number of windows for which the noise of a place in the day counts as much as that of all;
+#: and the smallest standard deviation of noise.
+_USUAL_WINDOWS, _MIN_NOISE = 20.0, 0.005
 
 
 class Filter(NamedTuple):
@@ -47,7 +46,6 @@ class Filter(NamedTuple):
 
 def fold_window(
     model: Filter,
-    used: int,
     noise: Vector,
     factor: float,
     value: float,
@@ -58,38 +56,36 @@ def fold_window(
 ) -> float:
     """Fold one window into a filter; return its log likelihood.
 
-    `used` is the number of entries of the state that count. `noise` holds the persistence of the
-    level, the variance of its steps and the variance of noise; `factor` is how much larger noise is
-    in this window. `shares` are those of the arms but the first. `season` are the entries of the
-    state that belong to the season of this window, -1 for none. `reference` are the lifts that
-    weigh surprises in the mode `BY_LIFTS`. A value of NaN is missing.
+    `noise` holds the persistence of the level, the variance of its steps and the variance of noise,
+    which is `factor` times as large in this window. `shares` are those of the arms but the first.
+    `season` are the entries of the filter for the season of this window, -1 for none. `reference`
+    are the lifts that weigh surprises in the mode `BY_LIFTS`. A value of NaN is missing.
     """
     mean, covariance, products, gains = model
-    persistence = noise[0]
-    mean[LEVEL] *= persistence
-    for entry in range(used):
-        covariance[LEVEL, entry] *= persistence
-    for entry in range(used):
-        covariance[entry, LEVEL] *= persistence
+    entries, lifts = mean.shape[0], shares.shape[0]
+    mean[LEVEL] *= noise[0]
+    for entry in range(entries):
+        covariance[LEVEL, entry] *= noise[0]
+    for entry in range(entries):
+        covariance[entry, LEVEL] *= noise[0]
     covariance[LEVEL, LEVEL] += noise[1]
     covariance[MEAN, MEAN] += _DRIFT
     if math.isnan(value):
         return 0.0
-    lifts = shares.shape[0]
     expected = mean[LEVEL] + mean[MEAN]
-    for entry in range(used):
+    for entry in range(entries):
         products[entry] = covariance[entry, LEVEL] + covariance[entry, MEAN]
     for part in range(season.shape[0]):
         place = int(season[part])
         if place >= 0:
             expected += mean[place]
-            for entry in range(used):
+            for entry in range(entries):
                 products[entry] += covariance[entry, place]
     without_lifts = expected
     for arm in range(lifts):
         if shares[arm] != 0.0:
             expected += shares[arm] * mean[LIFTS + arm]
-            for entry in range(used):
+            for entry in range(entries):
                 products[entry] += shares[arm] * covariance[entry, LIFTS + arm]
     variance = products[LEVEL] + products[MEAN] + noise[2] * factor
     for arm in range(lifts):
@@ -114,12 +110,12 @@ def fold_window(
         covariance[LEVEL, LEVEL] += jump
         products[LEVEL] += jump
         spread += jump
-    for entry in range(used):
+    for entry in range(entries):
         gains[entry] = products[entry] / spread
-    for entry in range(used):
+    for entry in range(entries):
         mean[entry] += gains[entry] * surprise
-    for row in range(used):
-        for column in range(used):
+    for row in range(entries):
+        for column in range(entries):
             covariance[row, column] -= gains[row] * products[column]
     return likelihood
 

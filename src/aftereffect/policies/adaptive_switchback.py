@@ -6,27 +6,30 @@ learns is in `_switchback_models`.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from aftereffect._core import Calendar, SlotKernels, check_int, register
+from aftereffect._core import Calendar, SlotKernels, register
+from aftereffect.errors import ParameterError
 from aftereffect.policies._delay_shapes import list_shapes
 from aftereffect.policies._demand_model import LIFTS
-from aftereffect.policies._switchback_models import (
+from aftereffect.policies._switchback_models import NOISE, advance
+from aftereffect.policies._switchback_windows import (
     DAYS,
     DECISIONS,
     HAS_SEASON,
     LENGTH,
     MARKS,
-    NOISE,
     AdaptiveParams,
     AdaptiveState,
-    advance,
     observe,
 )
-from aftereffect.policies.base import Policy
+from aftereffect.policies.base import CalendarPolicy
 
+#: The most arms and slots: there is a covariance of all arms for each model, and all slots are
+#: fitted again and again.
+MAX_ARMS, MAX_SLOTS = 64, 300_000
 #: The slots that a state holds where their number is not known.
 _CAPACITY = 2**14
 #: Windows per day, where slots are short enough.
@@ -138,7 +141,7 @@ _KERNELS = SlotKernels(decide, observe)
 
 @register
 @dataclass(frozen=True)
-class AdaptiveSwitchback(Policy):
+class AdaptiveSwitchback(CalendarPolicy):
     """Thompson sampling on a model of real totals: season, level, noise and late effects.
 
     It learns the season and the noise from a history, or on the way. It compares many shapes of
@@ -165,19 +168,17 @@ class AdaptiveSwitchback(Policy):
     first: int = 0
 
     def __post_init__(self) -> None:
-        if self.slots_per_day is not None:
-            self._set(slots_per_day=check_int("slots_per_day", self.slots_per_day, at_most=1440))
-        self._set(first=check_int("first", self.first, at_most=DAYS * 1440))
-
-    def with_calendar(self, calendar: Calendar) -> "AdaptiveSwitchback":
-        if self.slots_per_day is not None:
-            return self
-        return replace(self, slots_per_day=calendar.slots_per_day, first=calendar.first)
+        self._check_calendar()
 
     def kernels(self) -> SlotKernels:
         return _KERNELS
 
     def params(self, arms: int, horizon: int) -> AdaptiveParams:
+        if arms > MAX_ARMS or horizon > MAX_SLOTS:
+            raise ParameterError(
+                f"adaptive-switchback takes at most {MAX_ARMS} arms and {MAX_SLOTS:,} slots, "
+                f"got {arms:,} and {horizon:,}: use another policy, such as ars-ucb"
+            )
         week = Calendar(self.slots_per_day or 0, self.first).slots_per_week
         return AdaptiveParams(week, self.first, self._window, *list_shapes())
 

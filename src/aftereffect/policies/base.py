@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, TypeVar, get_args
 
 import numpy as np
@@ -15,11 +16,14 @@ from aftereffect._core import (
     State,
     Vector,
     check_choice,
+    check_int,
 )
 from aftereffect.delays import DelayFacts
 from aftereffect.errors import ParameterError
 
 T = TypeVar("T")
+#: A slot of a minute.
+_MAX_SLOTS_PER_DAY = 1_440
 
 
 class Policy(Spec, ABC):
@@ -83,6 +87,27 @@ class Policy(Spec, ABC):
         """Check parameters that are one of some words, each against its ``Literal`` type."""
         for name, literal in choices.items():
             check_choice(name, getattr(self, name), get_args(literal))
+
+
+class CalendarPolicy(Policy):
+    """A policy with a calendar of slots as two of its parameters, which a simulation fills in."""
+
+    slots_per_day: int | None
+    first: int
+
+    def _check_calendar(self) -> None:
+        """Check and store these parameters."""
+        if self.slots_per_day is not None:
+            per_day = check_int("slots_per_day", self.slots_per_day, at_most=_MAX_SLOTS_PER_DAY)
+            self._set(slots_per_day=per_day)
+        self._set(first=check_int("first", self.first, at_most=7 * _MAX_SLOTS_PER_DAY))
+
+    def with_calendar(self, calendar: Calendar) -> Policy:
+        if self.slots_per_day is not None:
+            return self
+        return replace(  # type: ignore[type-var]  # every policy is a dataclass
+            self, slots_per_day=calendar.slots_per_day, first=calendar.first
+        )
 
 
 def round_kernels(policy: "Policy") -> PolicyKernels:

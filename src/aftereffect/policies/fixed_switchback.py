@@ -5,19 +5,18 @@ is the median of the same place in the week over the weeks of a history (see `_s
 there is no history of at least a week. After the comparison, they play the arm with the best ratio.
 They compute it anew from all that is known whenever they decide, so that totals may come late.
 
-`FixedSwitchback`: every arm has one block in each pass, in random order; the second half of each
-block counts.
+`FixedSwitchback`: in each pass every arm has a block, in random order; its second half counts.
 
 `OptimalSwitchback`: the design of Bojinov, Simchi-Levi and Zhao (Management Science, 2023) for
 effects that last at most m slots. Arms are drawn in slot 0 and in the slots 2m, 3m, 4m, ...; the
 last one is played for 2m slots. A slot counts if the m slots before it had the same arm.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from aftereffect._core import Calendar, SlotKernels, check_int, register
+from aftereffect._core import SlotKernels, check_int, register
 from aftereffect.policies._switchback import (
     SwitchbackParams,
     SwitchbackState,
@@ -30,39 +29,23 @@ from aftereffect.policies._switchback import (
     find_slot,
     observe,
 )
-from aftereffect.policies.base import Policy
+from aftereffect.policies.base import CalendarPolicy
 
-#: Limits of parameters, so that the slots of a comparison can be counted.
-MAX_BLOCK, MAX_BLOCKS, MAX_SLOTS_PER_DAY = 1_000_000, 1_000_000, 1_440
+#: Limits of parameters.
+MAX_BLOCK, MAX_BLOCKS = 1_000_000, 1_000_000
 #: The slots for which there is room if nobody says how many there will be, and the most of them;
 #: those after it do not count.
 _ROOM, MAX_ROOM = 10_000, 300_000
 
 
-class _Switchback(Policy):
-    """What both share: the calendar, and the state."""
-
-    slots_per_day: int | None
-    first: int
-
-    def _check_calendar(self) -> None:
-        if self.slots_per_day is not None:
-            per_day = check_int("slots_per_day", self.slots_per_day, at_most=MAX_SLOTS_PER_DAY)
-            self._set(slots_per_day=per_day)
-        self._set(first=check_int("first", self.first, at_most=7 * MAX_SLOTS_PER_DAY))
+class _Switchback(CalendarPolicy):
+    """What both share: the state."""
 
     def initial(self, arms: int) -> SwitchbackState:
         return self.initial_for(arms, _ROOM)
 
     def initial_for(self, arms: int, slots: int) -> SwitchbackState:
         return blank_switchback(arms, min(slots, MAX_ROOM), count_week(self.slots_per_day))
-
-    def with_calendar(self, calendar: Calendar) -> Policy:
-        if self.slots_per_day is not None:
-            return self
-        return replace(  # type: ignore[type-var]  # every policy is a dataclass
-            self, slots_per_day=calendar.slots_per_day, first=calendar.first
-        )
 
 
 @register

@@ -1,0 +1,109 @@
+"""The contract of every bandit."""
+
+import numpy as np
+
+from aftereffect._core import Matrix
+from aftereffect.bandits import (
+    ENGINES,
+    Bandit,
+    DemandBandit,
+    EngineName,
+    StochasticBandit,
+)
+from aftereffect.delays import ArmwiseDelay
+from aftereffect.simulation import (
+    trace_run,
+)
+from aftereffect.testing._common import (
+    Script,
+    check_compiled,
+    check_spec,
+    require,
+    script_totals,
+    window_moments,
+)
+
+_RUNS = 512
+#: A normal deviate exceeds this once in 15,000 times. As the seeds are fixed, a check that passes
+#: once always passes.
+_MAX_SIGMAS = 4.0
+
+
+def check_bandit(bandit: Bandit) -> None:
+    """Check the contract of a bandit.
+
+    It is a value with a spec string. The same seed gives the same run on each engine; compiled and
+    plain runs are equal to the last bit. A trace is the slotwise run of the same seed and never
+    shows more than the rewards of its pulls. The total of an empty window is 0. For stochastic
+    bandits the mean totals of several windows agree with the tails of the delays on both engines.
+
+    Raises
+    ------
+    AssertionError
+        If it breaks the contract; the message says what to change.
+
+    Examples
+    --------
+    >>> from aftereffect import StochasticBandit
+    >>> check_bandit(StochasticBandit([0.9, 0.1]))
+    """
+    require(
+        isinstance(bandit, Bandit),
+        f"check_bandit needs a bandit, such as StochasticBandit([.9, .1]), got {bandit!r}",
+    )
+    check_spec(bandit)
+    require(bandit.arms >= 2, f"a bandit must have at least two arms, got {bandit.arms}")
+    last = bandit.arms - 1
+    script = Script(
+        ((0, 30, 30), (last, 7, 7), (0, 1, 1), (last, 40, 5), (0, 3, 0), (last, 60, 25), (0, 5, 2))
+    )
+    check_compiled(script, bandit, script.slots)
+    _check_trace(script, bandit)
+    for engine in ENGINES:
+        found = script_totals(script, bandit, engine, _RUNS, seed=13)
+        again = script_totals(script, bandit, engine, 3, seed=13)
+        require(
+            np.array_equal(found[:3], again),
+            f"the same seed must give the same totals on the {engine} engine",
+        )
+        require(
+            (found[:, 4] == 0).all(),
+            f"the total of an empty window must be 0 on the {engine} engine",
+        )
+        if isinstance(bandit, StochasticBandit) and isinstance(bandit.delay, ArmwiseDelay):
+            _check_means(script, bandit, engine, found)
+
+
+def _check_trace(script: Script, bandit: Bandit) -> None:
+    trace = trace_run(script, bandit, script.slots, 7, 0)
+    ends = np.cumsum([slots for _, slots, _ in script.rounds])
+    windows = [
+        trace.totals[end - window : end].sum()
+        for end, (_, _, window) in zip(ends, script.rounds, strict=True)
+    ]
+    slotwise = script_totals(script, bandit, "slotwise", 1, seed=7)[0]
+    require(
+        np.allclose(windows, slotwise, rtol=0, atol=1e-9),
+        "a trace must be the slotwise run of the same seed",
+    )
+    require(
+        (trace.rewards >= 0).all() and (trace.rewards <= 1).all(),
+        "the reward of a pull must be from 0 to 1",
+    )
+    if isinstance(bandit, DemandBandit):  # pulls before slot 0 bring something, too
+        return
+    delivered = np.cumsum(trace.totals) - np.cumsum(trace.rewards)
+    require(delivered.max() <= 1e-9, "totals must not add up to more than the rewards of the pulls")
+
+
+def _check_means(
+    script: Script, bandit: StochasticBandit, engine: EngineName, found: Matrix
+) -> None:
+    expected, variances = window_moments(script, bandit)
+    error = np.abs(found.mean(axis=0) - expected)
+    allowed = _MAX_SIGMAS * np.sqrt(variances / len(found)) + 1e-9
+    require(
+        (error <= allowed).all(),
+        f"the mean totals on the {engine} engine must be {expected.round(4)}, "
+        f"got {found.mean(axis=0).round(4)}",
+    )
