@@ -54,8 +54,8 @@ _WANDER_FACTOR, _NOISE_FACTOR = 0.1, 0.3
 _LAG_POWER = 0.7
 #: How much the likelihood of a window counts: windows are not independent.
 _EVIDENCE = 0.5
-#: A model whose evidence is so far below the best is not followed any more.
-_HOPELESS = 14.0
+#: A model whose evidence is so far below the best is given up; and what its evidence then is.
+_HOPELESS, _GIVEN_UP = 14.0, -1e9
 #: All windows are fitted again when there are so many times as many.
 _REFIT = 1.15
 #: What is assumed of noise before there are totals: persistence, wander and variance.
@@ -80,17 +80,19 @@ def advance(state: AdaptiveState, params: AdaptiveParams) -> None:
         _fit_again(state, params)
         marks[REFIT] = stop * _REFIT + 1.0
         return
-    best = _best_evidence(state)
+    _give_up_hopeless(state)
     for row in range(state.evidence.shape[0]):
-        if state.evidence[row] >= best - _HOPELESS:
+        if state.evidence[row] > _GIVEN_UP:
             state.evidence[row] += _EVIDENCE * _fold(state, params, row, folded, stop, AS_THEY_COME)
 
 
-def _best_evidence(state: AdaptiveState) -> float:
+def _give_up_hopeless(state: AdaptiveState) -> None:
     best = state.evidence[0]
     for row in range(1, state.evidence.shape[0]):
         best = max(best, state.evidence[row])
-    return float(best)
+    for row in range(state.evidence.shape[0]):
+        if state.evidence[row] < best - _HOPELESS:
+            state.evidence[row] = _GIVEN_UP
 
 
 def _fit_again(state: AdaptiveState, params: AdaptiveParams) -> None:
@@ -99,9 +101,10 @@ def _fit_again(state: AdaptiveState, params: AdaptiveParams) -> None:
     start, stop = _first_window(state, params), int(marks[FOLDED])
     if marks[HAS_SEASON] == 0.0:
         _learn_noise(state, params, start, stop)
-    best, rows = _best_evidence(state), params.mean_lags.shape[0]
+    rows = params.mean_lags.shape[0]
+    _give_up_hopeless(state)
     for row in range(state.evidence.shape[0]):
-        if state.evidence[row] < best - _HOPELESS:
+        if state.evidence[row] <= _GIVEN_UP:
             continue
         _reset(state, params, row)
         _fold(state, params, row, start, stop, SLOWLY)
@@ -163,7 +166,7 @@ def _begin(state: AdaptiveState, params: AdaptiveParams) -> None:
         _reset(state, params, row)
         state.evidence[row] = -_LAG_POWER * math.log(1.0 + params.mean_lags[row % rows])
         if row >= rows and marks[HAS_SEASON] == 0.0:
-            state.evidence[row] = -1e9
+            state.evidence[row] = _GIVEN_UP
 
 
 def _learn_noise(state: AdaptiveState, params: AdaptiveParams, first: int, stop: int) -> None:

@@ -32,8 +32,8 @@ from aftereffect.policies.base import CalendarPolicy
 MAX_ARMS, MAX_SLOTS = 64, 300_000
 #: The slots that a state holds where their number is not known.
 _CAPACITY = 2**14
-#: Windows per day, where slots are short enough.
-_WINDOWS_PER_DAY = 6
+#: The most windows per day; a day has as many as divide it.
+_MAX_WINDOWS_PER_DAY = 6
 #: The length of a block, in mean lags.
 _BLOCK = 0.65
 #: Draws from the posterior per decision; how much wider than it they are, as a variance; and the
@@ -185,11 +185,11 @@ class AdaptiveSwitchback(CalendarPolicy):
     @property
     def _window(self) -> int:
         """The slots that are added up into one observation."""
-        per_day = self.slots_per_day or 0
-        wanted = max(per_day // _WINDOWS_PER_DAY, 1)
-        while per_day % wanted:
-            wanted -= 1
-        return wanted
+        per_day = self.slots_per_day or 1
+        windows = _MAX_WINDOWS_PER_DAY
+        while per_day % windows:
+            windows -= 1
+        return per_day // windows
 
     def initial(self, arms: int) -> AdaptiveState:
         return self.initial_for(arms, _CAPACITY)
