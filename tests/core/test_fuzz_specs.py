@@ -24,6 +24,7 @@ def case_of(text, arms=2, horizon=1_000):
     return replace(made(1, 0), text=text, made_of=None, arms=arms, horizon=horizon)
 
 
+@pytest.mark.slow
 def test_some_hundred_specs():
     done = subprocess.run(
         [

@@ -96,6 +96,7 @@ def test_shares_are_those_of_a_convolution():
         assert state.shares == pytest.approx(np.array(sums[1:]) / sum(sums))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("persistence", "deviation"), [(0.5, 0.1), (0.95, 0.1), (0.95, 0.02)])
 def test_noise_is_found_again(persistence, deviation):
     rng, count = RNG(3), 3_000

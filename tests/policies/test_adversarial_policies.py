@@ -173,6 +173,7 @@ COUNTS = {
 }
 
 
+@pytest.mark.slow
 @each_variant
 @pytest.mark.parametrize("d", [10, 20])
 def test_updates_in_a_million_slots(variant, d):

@@ -42,6 +42,7 @@ def test_d1_and_d2_of_the_papers_settings(delay, first, second):
     assert d2(bandit) == pytest.approx(second, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [2, 3])
 def test_d2_of_power_laws_to_ten_digits(gamma):
     """One by one up to 1e7, and what is left from the asymptotic tail, whose error there is below 1e-14."""
@@ -53,6 +54,7 @@ def test_d2_of_power_laws_to_ten_digits(gamma):
     )
 
 
+@pytest.mark.slow
 def test_a_slowly_converging_d2():
     """For gamma = 1.6 the squared tail falls like x^-1.2: compare with the same sum cut at 1e7 and extrapolated."""
     gamma, cut = 1.6, 10**7
