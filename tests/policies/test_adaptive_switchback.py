@@ -189,10 +189,18 @@ def test_live_experiments_refuse_it_with_the_reason():
         )
 
 
-@pytest.mark.parametrize(("arms", "horizon"), [(65, 100), (2, 300_001)])
-def test_what_would_take_too_much_memory_is_refused(arms, horizon):
-    with pytest.raises(ae.ParameterError, match="at most 64 arms and 300,000 slots"):
-        ae.simulate("adaptive-switchback", ae.StochasticBandit([0.5] * arms), horizon, 1)
+@pytest.mark.parametrize(
+    ("policy", "arms", "horizon", "limit"),
+    [
+        ("adaptive-switchback", 65, 100, "at most 64 arms"),
+        ("adaptive-switchback", 2, 300_001, "at most 300,000"),
+        ("fixed-switchback", 2, 300_001, "at most 300,000"),
+        ("optimal-switchback", 2, 300_001, "at most 300,000"),
+    ],
+)
+def test_what_would_take_too_much_memory_is_refused(policy, arms, horizon, limit):
+    with pytest.raises(ae.ParameterError, match=limit):
+        ae.simulate(policy, ae.StochasticBandit([0.5] * arms), horizon, 1)
 
 
 @pytest.mark.parametrize("given", [{"slots_per_day": -1}, {"slots_per_day": 1.5}, {"first": -3}])

@@ -13,9 +13,10 @@ from aftereffect.policies.ars_ucb import ArsUcb
 from aftereffect.policies.base import Policy, map_arrays, named_arrays, round_kernels
 from aftereffect.policies.clw import Clw
 from aftereffect.policies.exp3 import Exp3
-from aftereffect.policies.fixed_switchback import FixedSwitchback, OptimalSwitchback
+from aftereffect.policies.fixed_switchback import FixedSwitchback
 from aftereffect.policies.mini_batch import MiniBatch
 from aftereffect.policies.odaaf import GeneralizedOdaaf, Odaaf
+from aftereffect.policies.optimal_switchback import OptimalSwitchback
 from aftereffect.policies.round_robin import RoundRobin
 from aftereffect.policies.settle_ucb import SettleUcb
 from aftereffect.policies.ucb1 import Ucb1

@@ -1,4 +1,10 @@
-"""What fixed switchbacks share: all totals by slot, a forecast by season, and a ratio per arm."""
+"""What planned switchbacks share: all totals by slot, a forecast by season, and a ratio per arm.
+
+They compare, by arm, the sum of the totals that count with the sum of their forecasts. A forecast
+is the median of the same place in the week over the weeks of a history (see `_season`), or 1 if
+there is no history of at least a week. The ratio is computed anew from all that is known at every
+decision, so totals may come late.
+"""
 
 import math
 from typing import NamedTuple
@@ -7,6 +13,12 @@ import numpy as np
 
 from aftereffect._core import Calendar, Vector
 from aftereffect.policies._season import learn_season, scratch_size
+from aftereffect.policies.base import CalendarPolicy
+
+#: The most slots of a block, or blocks.
+MAX_BLOCK = 1_000_000
+#: The slots for which there is room if nobody says how many there will be.
+_ROOM = 10_000
 
 
 class SwitchbackState(NamedTuple):
@@ -130,3 +142,13 @@ def draw_arm(state: SwitchbackState, rng: np.random.Generator) -> int:
                 chosen = arm
             skip -= 1
     return chosen
+
+
+class Switchback(CalendarPolicy):
+    """A switchback that is planned beforehand."""
+
+    def initial(self, arms: int) -> SwitchbackState:
+        return self.initial_for(arms, _ROOM)
+
+    def initial_for(self, arms: int, slots: int) -> SwitchbackState:
+        return blank_switchback(arms, slots, count_week(self.slots_per_day))

@@ -27,9 +27,8 @@ from aftereffect.policies._switchback_windows import (
 )
 from aftereffect.policies.base import CalendarPolicy
 
-#: The most arms and slots: there is a covariance of all arms for each model, and all slots are
-#: fitted again and again.
-MAX_ARMS, MAX_SLOTS = 64, 300_000
+#: The most arms: each model has a covariance of all of them.
+MAX_ARMS = 64
 #: The slots that a state holds where their number is not known.
 _CAPACITY = 2**14
 #: The most windows per day; a day has as many as divide it.
@@ -174,10 +173,11 @@ class AdaptiveSwitchback(CalendarPolicy):
         return _KERNELS
 
     def params(self, arms: int, horizon: int) -> AdaptiveParams:
-        if arms > MAX_ARMS or horizon > MAX_SLOTS:
+        self._check_horizon(horizon)
+        if arms > MAX_ARMS:
             raise ParameterError(
-                f"adaptive-switchback takes at most {MAX_ARMS} arms and {MAX_SLOTS:,} slots, "
-                f"got {arms:,} and {horizon:,}: use another policy, such as ars-ucb"
+                f"adaptive-switchback takes at most {MAX_ARMS} arms, got {arms:,}: "
+                "use another policy, such as ars-ucb"
             )
         week = Calendar(self.slots_per_day or 0, self.first).slots_per_week
         return AdaptiveParams(week, self.first, self._window, *list_shapes())

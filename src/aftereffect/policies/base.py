@@ -24,6 +24,8 @@ from aftereffect.errors import ParameterError
 T = TypeVar("T")
 #: A slot of a minute.
 _MAX_SLOTS_PER_DAY = 1_440
+#: The most slots of policies that remember every slot.
+MAX_SLOTS = 300_000
 
 
 class Policy(Spec, ABC):
@@ -90,7 +92,10 @@ class Policy(Spec, ABC):
 
 
 class CalendarPolicy(Policy):
-    """A policy with a calendar of slots as two of its parameters, which a simulation fills in."""
+    """A policy that remembers every slot.
+
+    Two of its parameters are the calendar of the slots, which a simulation fills in.
+    """
 
     slots_per_day: int | None
     first: int
@@ -101,6 +106,13 @@ class CalendarPolicy(Policy):
             per_day = check_int("slots_per_day", self.slots_per_day, at_most=_MAX_SLOTS_PER_DAY)
             self._set(slots_per_day=per_day)
         self._set(first=check_int("first", self.first, at_most=7 * _MAX_SLOTS_PER_DAY))
+
+    def _check_horizon(self, horizon: int) -> None:
+        if horizon > MAX_SLOTS:
+            raise ParameterError(
+                f"{self} remembers every slot, at most {MAX_SLOTS:,} of them, got {horizon:,}: "
+                "use another policy, such as ars-ucb"
+            )
 
     def with_calendar(self, calendar: Calendar) -> Policy:
         if self.slots_per_day is not None:

@@ -1,15 +1,7 @@
-"""Switchbacks that compare arms in blocks planned beforehand, and then play the best one for good.
+"""FixedSwitchback: blocks of fixed length in random order, then the best arm for good.
 
-Both compare, by arm, the sum of the totals that count with the sum of their forecasts. A forecast
-is the median of the same place in the week over the weeks of a history (see `_season`), or 1 if
-there is no history of at least a week. After the comparison, they play the arm with the best ratio.
-They compute it anew from all that is known whenever they decide, so that totals may come late.
-
-`FixedSwitchback`: in each pass every arm has a block, in random order; its second half counts.
-
-`OptimalSwitchback`: the design of Bojinov, Simchi-Levi and Zhao (Management Science, 2023) for
-effects that last at most m slots. Arms are drawn in slot 0 and in the slots 2m, 3m, 4m, ...; the
-last one is played for 2m slots. A slot counts if the m slots before it had the same arm.
+In each pass every arm has a block; the second half of each block counts. The arms are compared by
+the ratio of their totals to a forecast (see `_switchback`).
 """
 
 from dataclasses import dataclass
@@ -18,39 +10,42 @@ import numpy as np
 
 from aftereffect._core import SlotKernels, check_int, register
 from aftereffect.policies._switchback import (
+    MAX_BLOCK,
+    Switchback,
     SwitchbackParams,
     SwitchbackState,
     add_slot,
     begin_comparison,
-    blank_switchback,
     choose_best_ratio,
     count_week,
     draw_arm,
-    find_slot,
     observe,
 )
-from aftereffect.policies.base import CalendarPolicy
-
-#: Limits of parameters.
-MAX_BLOCK, MAX_BLOCKS = 1_000_000, 1_000_000
-#: The slots for which there is room if nobody says how many there will be, and the most of them;
-#: those after it do not count.
-_ROOM, MAX_ROOM = 10_000, 300_000
 
 
-class _Switchback(CalendarPolicy):
-    """What both share: the state."""
-
-    def initial(self, arms: int) -> SwitchbackState:
-        return self.initial_for(arms, _ROOM)
-
-    def initial_for(self, arms: int, slots: int) -> SwitchbackState:
-        return blank_switchback(arms, min(slots, MAX_ROOM), count_week(self.slots_per_day))
+def decide_fixed(
+    state: SwitchbackState, params: SwitchbackParams, t: int, rng: np.random.Generator
+) -> tuple[int, int]:
+    """The arm of the block that begins, or the best one."""
+    length, number = params.length, t // params.length
+    left = length - t % length
+    if number >= params.blocks:
+        begin_comparison(state, params)
+        for slot in range(length * params.blocks):
+            if slot % length >= length // 2:
+                add_slot(state, params, slot)
+        return choose_best_ratio(state), left
+    if number % state.used.shape[0] == 0:
+        for arm in range(state.used.shape[0]):
+            state.used[arm] = 0.0
+    arm = draw_arm(state, rng)
+    state.used[arm] = 1.0
+    return arm, left
 
 
 @register
 @dataclass(frozen=True)
-class FixedSwitchback(_Switchback):
+class FixedSwitchback(Switchback):
     """Blocks of fixed length, every arm equally often in random order; then the best arm for good.
 
     A baseline that looks at every slot. It can be used in simulations only.
@@ -84,7 +79,7 @@ class FixedSwitchback(_Switchback):
         self._set(
             block=check_int("block", self.block, at_least=1, at_most=MAX_BLOCK),
             blocks_per_arm=check_int(
-                "blocks_per_arm", self.blocks_per_arm, at_least=1, at_most=MAX_BLOCKS
+                "blocks_per_arm", self.blocks_per_arm, at_least=1, at_most=MAX_BLOCK
             ),
         )
 
@@ -92,98 +87,7 @@ class FixedSwitchback(_Switchback):
         return SlotKernels(decide_fixed, observe)
 
     def params(self, arms: int, horizon: int) -> SwitchbackParams:
+        self._check_horizon(horizon)
         return SwitchbackParams(
             count_week(self.slots_per_day), self.first, self.block, arms * self.blocks_per_arm
         )
-
-
-@register
-@dataclass(frozen=True)
-class OptimalSwitchback(_Switchback):
-    """The best switchback for a known carryover (Bojinov et al. 2023); then the best arm for good.
-
-    A baseline that looks at every slot. It can be used in simulations only.
-
-    Parameters
-    ----------
-    carryover
-        For how many slots after its own a pull still brings something.
-    blocks
-        How often an arm is drawn before the best one is chosen.
-    slots_per_day, first
-        How slots lie in days, and the place of slot 0 in its week, from Monday on. A simulation
-        fills them in.
-
-    Examples
-    --------
-    >>> import aftereffect as ae
-    >>> bandit = ae.SeasonalBandit([0, .1], ae.Interval(0, 12), season="ar")
-    >>> study = ae.simulate(OptimalSwitchback(12), bandit, horizon=1_344, replications=20, seed=1)
-    >>> round(float(study[0].final.mean()), 2)
-    2.52
-    """
-
-    carryover: int = 12
-    blocks: int = 8
-    slots_per_day: int | None = None
-    first: int = 0
-
-    def __post_init__(self) -> None:
-        self._check_calendar()
-        self._set(
-            carryover=check_int("carryover", self.carryover, at_least=1, at_most=MAX_BLOCK),
-            blocks=check_int("blocks", self.blocks, at_least=1, at_most=MAX_BLOCKS),
-        )
-
-    def kernels(self) -> SlotKernels:
-        return SlotKernels(decide_optimal, observe)
-
-    def params(self, arms: int, horizon: int) -> SwitchbackParams:
-        return SwitchbackParams(
-            count_week(self.slots_per_day), self.first, self.carryover, self.blocks
-        )
-
-
-def decide_fixed(
-    state: SwitchbackState, params: SwitchbackParams, t: int, rng: np.random.Generator
-) -> tuple[int, int]:
-    """The arm of the block that begins, or the best one."""
-    length, number = params.length, t // params.length
-    left = length - t % length
-    if number >= params.blocks:
-        begin_comparison(state, params)
-        for slot in range(length * params.blocks):
-            if slot % length >= length // 2:
-                add_slot(state, params, slot)
-        return choose_best_ratio(state), left
-    if number % state.used.shape[0] == 0:
-        for arm in range(state.used.shape[0]):
-            state.used[arm] = 0.0
-    arm = draw_arm(state, rng)
-    state.used[arm] = 1.0
-    return arm, left
-
-
-def decide_optimal(
-    state: SwitchbackState, params: SwitchbackParams, t: int, rng: np.random.Generator
-) -> tuple[int, int]:
-    """An arm drawn at random, or the best one."""
-    length, last = params.length, params.length * params.blocks
-    end = last + 2 * length
-    if params.blocks == 1:
-        last, end = 0, 2 * length
-    if t < end:
-        arm = draw_arm(state, rng)
-        if t >= last:
-            return arm, end - t
-        return arm, 2 * length - t if t < 2 * length else length - t % length
-    begin_comparison(state, params)
-    same, before = 0, -1
-    for slot in range(end):
-        index = find_slot(state, slot)
-        arm = int(state.arms[index]) if index < state.arms.shape[0] else -1
-        same = same + 1 if arm == before else 0
-        before = arm
-        if arm >= 0 and same >= length:
-            add_slot(state, params, slot)
-    return choose_best_ratio(state), length
