@@ -2,6 +2,8 @@
 
 import gzip
 import math
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +14,14 @@ from aftereffect.bandits._demand import spread_shares
 from aftereffect.bandits._demand_kernels import BASE, MULTIPLIERS
 from aftereffect.delays import ARM, REWARD, TOTAL
 from aftereffect.rewards import read_history
-from aftereffect.simulation import Task, compile_driver, interpret_driver, prepare, run_batch
+from aftereffect.simulation import (
+    Task,
+    compile_driver,
+    interpret_driver,
+    plan_study,
+    prepare,
+    run_batch,
+)
 from aftereffect.testing import check_bandit
 
 LIFTS = (0, 0.05, 0.1, 0.2)
@@ -253,3 +262,19 @@ def test_a_missing_file_is_reported_when_it_is_needed():
     bandit = ae.parse('history-bandit("no/such/file.csv", [0, .1])')
     with pytest.raises(ae.InputError, match=r"cannot read no/such/file\.csv: No such file"):
         ae.simulate("ucb1", bandit, 100)
+
+
+def test_a_finished_study_is_played_again_after_its_history_changed(tmp_path):
+    """The spec string names a file: what is in it counts as well."""
+    file = tmp_path / "history.csv"
+    lines = Path(samples.HISTORY).read_text().splitlines()
+    file.write_text("\n".join(lines) + "\n")
+    bandit = ae.HistoryBandit(str(file), [0, 0.2], slot="1d", weeks_before=2)
+    first = plan_study("round-robin", bandit, 14, 2, seed=1)
+    assert plan_study("round-robin", bandit, 14, 2, seed=1).made_by == first.made_by
+    time, total = lines[-1].split(",")[:2]
+    file.write_text("\n".join([*lines[:-1], f"{time},{float(total) + 1}"]) + "\n")
+    os.utime(file, (1, 1))  # as if it had been edited at another time
+    edited = plan_study("round-robin", bandit, 14, 2, seed=1)
+    assert edited.made_by != first.made_by
+    assert "with data" in edited.made_by

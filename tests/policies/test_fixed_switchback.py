@@ -206,6 +206,19 @@ def test_the_battery_notices_faulty_slot_policies(change, check, message):
 
 
 @pytest.mark.compiled
+def test_a_faulty_decision_in_machine_code_is_told_without_a_window():
+    def late(state, params, t, rng):
+        state.probabilities[0] = 1.0
+        return 9 if t == 500 else 0, 1
+
+    kernels = SlotKernels(late, ae.FixedSwitchback().kernels().observe)
+    faulty = type("Faulty", (ae.FixedSwitchback,), {"kernels": lambda self: kernels})()
+    message = r"must return \(arm, slots\): an arm .* slot, as whole .*, got \(9, 1\) at slot 500"
+    with pytest.raises(ae.ParameterError, match=message):
+        ae.simulate(faulty, ae.SeasonalBandit([0, 0.1], slot="1d"), 600, 2)
+
+
+@pytest.mark.compiled
 @pytest.mark.parametrize("policy", [ae.FixedSwitchback(14, 2), ae.OptimalSwitchback(7, 8)], ids=str)
 def test_they_find_the_best_arm(policy):
     bandit = ae.SeasonalBandit([0, 0.3], ae.Interval(0, 6), slot="1d", season="ar+weekday")

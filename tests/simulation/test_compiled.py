@@ -377,7 +377,7 @@ def test_generators_are_let_go():
     task = Task(ae.Ucb1(), ae.StochasticBandit([0.9, 0.5]), "roundwise", 10, (10,), 1, range(1))
     prepared, streams = prepare(task), Streams()
     run_batch(task, prepared, streams)
-    _, *given = streams.of(1, range(1))
+    _, *given = streams.arguments_for(1, range(1))
     before = [sys.getrefcount(each) for each in given]
     for _ in range(5):
         run_batch(task, prepared, streams)

@@ -12,7 +12,7 @@ import pytest
 
 import aftereffect as ae
 import samples
-from aftereffect.simulation._contents import own_code
+from aftereffect.simulation._contents import describe_own_code
 
 HELPERS = """
 import enum
@@ -106,7 +106,7 @@ def loaded(monkeypatch, policy=POLICY, helpers=HELPERS):
 
 def test_code_of_this_package_goes_without_saying():
     assert {
-        own_code(each)
+        describe_own_code(each)
         for each in (
             *samples.POLICIES,
             *samples.SLOT_POLICIES,
@@ -120,10 +120,10 @@ def test_code_of_this_package_goes_without_saying():
 @pytest.mark.parametrize(("source", "old", "new"), EDITS, ids=[new for _, _, new in EDITS])
 def test_every_edit_is_seen(monkeypatch, source, old, new):
     assert source.count(old) == 1
-    before = own_code(loaded(monkeypatch))
-    assert own_code(loaded(monkeypatch)) == before
+    before = describe_own_code(loaded(monkeypatch))
+    assert describe_own_code(loaded(monkeypatch)) == before
     edited = source.replace(old, new)
-    after = own_code(
+    after = describe_own_code(
         loaded(monkeypatch, **({"policy": edited} if source is POLICY else {"helpers": edited}))
     )
     assert before.startswith(" with own code ")
@@ -133,12 +133,14 @@ def test_every_edit_is_seen(monkeypatch, source, old, new):
 def test_what_changes_nothing_is_the_same_code(monkeypatch):
     commented = POLICY.replace("# 0", "# nought").replace("CHOSEN = 0\n", "CHOSEN = 0\n\n\n")
     unused = f"{HELPERS}\ndef unused():\n    return 5\n"
-    assert own_code(loaded(monkeypatch, commented, unused)) == own_code(loaded(monkeypatch))
+    assert describe_own_code(loaded(monkeypatch, commented, unused)) == describe_own_code(
+        loaded(monkeypatch)
+    )
     documented = [
         POLICY.replace("t, rng):\n", f't, rng):\n    """{text}"""\n') for text in ("One.", "Two.\n")
     ]
     assert documented[0] != documented[1]
-    assert len({own_code(loaded(monkeypatch, each)) for each in documented}) == 1
+    assert len({describe_own_code(loaded(monkeypatch, each)) for each in documented}) == 1
 
 
 def test_what_our_classes_are_made_of_counts():
@@ -148,10 +150,18 @@ def test_what_our_classes_are_made_of_counts():
     def slower(k):
         return k + 1
 
-    assert own_code(ae.ArsUcb(growth=linear)) != own_code(ae.ArsUcb(growth=slower)) != ""
-    added = [own_code(ae.ArsUcb(growth=partial(operator.add, number))) for number in (1, 2, 1)]
+    assert (
+        describe_own_code(ae.ArsUcb(growth=linear))
+        != describe_own_code(ae.ArsUcb(growth=slower))
+        != ""
+    )
+    added = [
+        describe_own_code(ae.ArsUcb(growth=partial(operator.add, number))) for number in (1, 2, 1)
+    ]
     assert added[0] == added[2] != added[1]
-    nested = [own_code(ae.MiniBatch(ae.ArsUcb(growth=growth))) for growth in (linear, slower)]
+    nested = [
+        describe_own_code(ae.MiniBatch(ae.ArsUcb(growth=growth))) for growth in (linear, slower)
+    ]
     assert nested[0] != nested[1]
 
 
@@ -162,10 +172,10 @@ def test_what_cannot_be_compared_is_never_the_same():
         with lock:
             return k
 
-    first, second = (own_code(ae.ArsUcb(growth=waiting)) for _ in range(2))
+    first, second = (describe_own_code(ae.ArsUcb(growth=waiting)) for _ in range(2))
     assert "that cannot be compared" in first
     assert first != second
-    apart = [own_code(ae.ArsUcb(growth=waiting), constants=False) for _ in range(2)]
+    apart = [describe_own_code(ae.ArsUcb(growth=waiting), constants=False) for _ in range(2)]
     assert apart[0] == apart[1] != ""
 
 

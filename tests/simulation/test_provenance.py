@@ -9,12 +9,19 @@ import pytest
 
 import aftereffect as ae
 import samples
-from aftereffect._core import PACKAGE, Spec, is_numeric, list_registered, made_by, sources_digest
+from aftereffect._core import (
+    PACKAGE,
+    Spec,
+    describe_code,
+    is_numeric,
+    list_registered,
+    sources_digest,
+)
 from aftereffect._core.provenance import NUMERIC_SOURCES, normalise_source
 from aftereffect.bandits import ENGINES
 from aftereffect.policies import ucb1
 from aftereffect.simulation import _compiled
-from aftereffect.simulation._contents import own_code
+from aftereffect.simulation._contents import describe_own_code
 from aftereffect.simulation._driver import make_take_state
 from aftereffect.testing import Script
 
@@ -81,7 +88,7 @@ def test_files_count_with_their_names(tmp_path):
 
 def test_it_states_what_computes():
     for name in (ae.__version__, f"numpy {np.__version__}", "numba ", "python "):
-        assert name in made_by()
+        assert name in describe_code()
 
 
 def test_the_numeric_sources_exist_and_commands_are_not_among_them():
@@ -142,8 +149,8 @@ def test_results_depend_on_every_spec_and_every_kernel_of_ours():
 
 
 def test_a_policy_of_ours_that_is_not_covered_is_read_itself():
-    assert own_code(Script(((0, 1, 1),))).startswith(" with own code ")
-    assert own_code(ae.Ucb1()) == ""
+    assert describe_own_code(Script(((0, 1, 1),))).startswith(" with own code ")
+    assert describe_own_code(ae.Ucb1()) == ""
 
 
 def clones_of(source):

@@ -73,7 +73,7 @@ def test_golden_values():
 def test_streams_are_those_of_numpy_by_seed_and_replication(seed):
     streams = Streams()
     for replications in (range(3), range(5, 21), range(999_999, 1_000_000)):
-        begins, *pairs = streams.of(seed, replications)
+        begins, *pairs = streams.arguments_for(seed, replications)
         assert begins.shape == (len(replications), 2, 4)
         for part, (register, generator) in enumerate(zip(pairs[:2], pairs[2:], strict=True)):
             for words, replication in zip(begins[:, part], replications, strict=True):

@@ -37,13 +37,13 @@ NUMERIC_SOURCES = (
 
 
 @cache
-def made_by() -> str:
+def describe_code() -> str:
     """Describe the code that computes here: equal where the same seed gives the same numbers.
 
     Between two releases the version stays the same while the code changes, so a digest of the
     numeric sources is part of it.
 
-    >>> made_by().startswith("aftereffect 0.")
+    >>> describe_code().startswith("aftereffect 0.")
     True
     """
     digest = sources_digest(PACKAGE / source for source in NUMERIC_SOURCES)
@@ -56,7 +56,7 @@ def _python() -> str:
 
 
 def is_numeric(module: str) -> bool:
-    """Tell whether `made_by` covers a module of this package, given its full name."""
+    """Tell whether `describe_code` covers a module of this package, given its full name."""
     inner = module.removeprefix(f"{PACKAGE.name}.").replace(".", "/")
     return any(
         inner == source.removesuffix(".py") or inner.startswith(f"{source}/")

@@ -50,6 +50,11 @@ class Bandit(Spec, ABC):
         return 0
 
     @property
+    def data_digest(self) -> str:
+        """A digest of files that the spec string only names: results depend on what is in them."""
+        return ""
+
+    @property
     def delay_facts(self) -> DelayFacts:
         """The truth about the delay, for policies that must know it."""
         return self.delay.facts(self.arms)

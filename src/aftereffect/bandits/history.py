@@ -1,5 +1,6 @@
 """The bandit that replays a past: its totals are the demand, and arms multiply them."""
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -113,6 +114,12 @@ class HistoryBandit(DemandBandit):
             return calendar
         first = (self._series.first + self.start) % calendar.slots_per_week
         return Calendar(calendar.slots_per_day, first)
+
+    @property
+    def data_digest(self) -> str:
+        if not isinstance(self.history, str):  # then its label has one
+            return ""
+        return hashlib.sha256(self._series.totals.tobytes()).hexdigest()[:12]
 
     def check(self, engine: EngineName, horizon: int) -> None:
         super().check(engine, horizon)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aftereffect._core import import_optional, made_by
+from aftereffect._core import describe_code, import_optional
 from aftereffect.reproduction.chapters import Chapter, Claim, Findings, JudgedClaims, Judgement
 from aftereffect.reproduction.settings import Settings
 from aftereffect.simulation import PolicyRuns
@@ -109,9 +109,9 @@ def write_markdown(
         )
         sections.append(f"The experiments of {PAPER}: {covered}, seed {settings.seed}.")
     sections.append(
-        f"Made by {made_by()}. Each claim is judged only by the figures in this report. A number "
-        "after ± is a standard error; a range in brackets is the middle 95 % of the bootstrap "
-        "draws."
+        f"Made by {describe_code()}. Each claim is judged only by the figures in this report. "
+        "A number after ± is a standard error; a range in brackets is the middle 95 % of the "
+        "bootstrap draws."
     )
     number = 1
     for chapter, found in finished:

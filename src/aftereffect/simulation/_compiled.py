@@ -44,7 +44,7 @@ from aftereffect._core import (
     sources_digest,
 )
 from aftereffect.errors import ParameterError
-from aftereffect.simulation._contents import Contents, bare_code, globals_in
+from aftereffect.simulation._contents import Contents, list_globals, strip_locations
 from aftereffect.simulation._driver import (
     BatchPlay,
     TakeState,
@@ -242,7 +242,7 @@ class _Clones:
         code = function.__code__
         cells = tuple(CellType() for _ in code.co_freevars)
         copy = FunctionType(
-            code if self._located else bare_code(code),
+            code if self._located else strip_locations(code),
             {"__name__": function.__module__},
             function.__name__,
             function.__defaults__,
@@ -255,7 +255,7 @@ class _Clones:
             self.readable = False
         named = {
             name: function.__globals__[name]
-            for name in sorted(globals_in(code))
+            for name in sorted(list_globals(code))
             if name in function.__globals__
         }
         copy.__globals__.update({name: self._copy_value(value) for name, value in named.items()})

@@ -34,7 +34,7 @@ _OF_EVERY_CLASS = {
 }
 
 
-def own_code(*specs: Spec, constants: bool = True) -> str:
+def describe_own_code(*specs: Spec, constants: bool = True) -> str:
     """Describe the code from outside this package that is behind these; empty if there is none.
 
     Code that holds something which cannot be compared equals no other. Without `constants`, what
@@ -55,7 +55,7 @@ def own_code(*specs: Spec, constants: bool = True) -> str:
 
 
 @functools.lru_cache(maxsize=10_000)
-def globals_in(code: CodeType) -> frozenset[str]:
+def list_globals(code: CodeType) -> frozenset[str]:
     """Find every global that a function names."""
     here = {
         step.argval
@@ -63,15 +63,19 @@ def globals_in(code: CodeType) -> frozenset[str]:
         if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")
     }
     return frozenset(
-        here.union(*(globals_in(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
+        here.union(
+            *(list_globals(inner) for inner in code.co_consts if isinstance(inner, CodeType))
+        )
     )
 
 
 @functools.lru_cache(maxsize=10_000)
-def bare_code(code: CodeType) -> CodeType:
+def strip_locations(code: CodeType) -> CodeType:
     """Return the same instructions without file name, line numbers and docstrings."""
     loaded = {step.arg for step in dis.get_instructions(code) if step.opcode in dis.hasconst}
-    constants = [bare_code(each) if isinstance(each, CodeType) else each for each in code.co_consts]
+    constants = [
+        strip_locations(each) if isinstance(each, CodeType) else each for each in code.co_consts
+    ]
     if constants and isinstance(constants[0], str) and 0 not in loaded:
         constants[0] = None
     return code.replace(
@@ -175,11 +179,11 @@ class Contents:
             return
         self.own |= _package(function) != _HERE
         self._say("function", function.__qualname__)
-        self._code(bare_code(function.__code__))
+        self._code(strip_locations(function.__code__))
         self.add(function.__defaults__)
         self.add(tuple(sorted((function.__kwdefaults__ or {}).items())))
         named = _names_in(function.__code__)
-        for name in sorted(globals_in(function.__code__) & function.__globals__.keys()):
+        for name in sorted(list_globals(function.__code__) & function.__globals__.keys()):
             self._say(name)
             self.add(function.__globals__[name], named)
         for cell in function.__closure__ or ():
@@ -276,10 +280,10 @@ class Contents:
         self._say(f"{getattr(value, '__module__', '')}.{name} {version}")
 
     def _is_covered(self, value: Any) -> bool:
-        """Tell whether it belongs to this package and `made_by` covers it.
+        """Tell whether it belongs to this package and `describe_code` covers it.
 
-        Machine code is not named by `made_by`, so everything counts that it was made of. Policies
-        and the like in modules of this package that `made_by` does not cover count as foreign.
+        Machine code is not named by `describe_code`, so everything counts that it was made of.
+        Policies and the like in modules of this package that it does not cover count as foreign.
         """
         if self._compiled or _package(value) != _HERE:
             return False

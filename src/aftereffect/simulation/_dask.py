@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
-from aftereffect._core import import_optional, made_by
+from aftereffect._core import describe_code, import_optional
 from aftereffect.errors import ParameterError, WorkerError
 from aftereffect.simulation._workers import ALL_CORES, MAX_WORKERS, check_jobs
 
@@ -162,7 +162,7 @@ def _remote(distributed: Any, address: str) -> Iterator[Any]:
                 f"start some with dask worker {address}"
             ) from error
         try:
-            client.run(made_by)  # fails without this package; each result states its version
+            client.run(describe_code)  # fails without this package; each result states its version
         except ImportError as error:
             raise WorkerError(
                 f"the Dask workers at {address} lack this package ({error}): install it there"

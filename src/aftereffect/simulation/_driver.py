@@ -147,24 +147,18 @@ def _make_slot_driver(policy: SlotKernels, bandit: WorldKernels) -> Play:
         while t < horizon:
             arm, slots = decide(state, params, t, policy_rng)
             if not (0 <= arm < pulls.shape[0] and slots >= 1):
-                pulls[0], pulls[1], regret[0] = arm, slots, slots
+                pulls[0], pulls[1] = arm, slots
                 return -1 - t
             for _ in range(min(slots, horizon - t)):
                 total = collect(memory, world, t, arm, 1, 1, world_rng)
-                if late > 0:
-                    observe(state, params, t, arm, math.nan)
-                    if t >= late:
-                        observe(
-                            state,
-                            params,
-                            t - late,
-                            int(memory[ARM, t - late]),
-                            look_up(memory, world, t - late, world_rng),
-                        )
-                else:
-                    if has_feed:  # which knows whether it is missing
-                        total = look_up(memory, world, t, world_rng)
-                    observe(state, params, t, arm, total)
+                if has_feed:  # which knows whether it is missing
+                    total = look_up(memory, world, t, world_rng)
+                observe(state, params, t, arm, math.nan if late > 0 else total)
+                if 0 < late <= t:
+                    before = t - late
+                    played = int(memory[ARM, before])
+                    total = look_up(memory, world, before, world_rng)
+                    observe(state, params, before, played, total)
                 lost += count_regret(memory, world, t, arm, 1)
                 pulls[arm] += 1
                 t += 1
@@ -189,14 +183,21 @@ def _look_up_nothing(memory: Memory, world: World, t: int, rng: np.random.Genera
 _AT_ONCE = Feed(_count_none, _count_none, _look_up_nothing)
 
 
-def bad_decision(policy: str, arms: int, t: int, decision: object) -> ParameterError:
+def bad_decision(
+    policy: str, arms: int, t: int, decision: object, *, plays_slots: bool = False
+) -> ParameterError:
     """Return the error to raise for an invalid decision of a policy."""
-    wanted = (
-        f"(arm, slots, window): an arm from 0 to {arms - 1}, at least one slot, "
-        "a window within the slots, as whole numbers"
+    fields, window = (
+        ("(arm, slots)", "")
+        if plays_slots
+        else (
+            "(arm, slots, window)",
+            ", a window within the slots",
+        )
     )
     return ParameterError(
-        f"decide of {policy} must return {wanted}, got {short_repr(decision)} at slot {t}"
+        f"decide of {policy} must return {fields}: an arm from 0 to {arms - 1}, at least one slot"
+        f"{window}, as whole numbers, got {short_repr(decision)} at slot {t}"
     )
 
 

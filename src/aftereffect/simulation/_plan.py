@@ -9,12 +9,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from aftereffect._core import MAX_SLOTS, as_spec, check_int, check_or_draw_seed, made_by, suggest
+from aftereffect._core import (
+    MAX_SLOTS,
+    as_spec,
+    check_int,
+    check_or_draw_seed,
+    describe_code,
+    suggest,
+)
 from aftereffect.bandits import ENGINES, Bandit, EngineName
 from aftereffect.errors import InputError, ParameterError
 from aftereffect.policies import Policy
-from aftereffect.simulation._contents import own_code
-from aftereffect.simulation._replications import ChunkResult, Task, inform
+from aftereffect.simulation._contents import describe_own_code
+from aftereffect.simulation._replications import ChunkResult, Task, describe_data, give_facts
 from aftereffect.simulation._runs import (
     DEFAULT_CHECKPOINTS,
     PolicyRuns,
@@ -164,7 +171,9 @@ def plan_study(
         checkpoints=chosen,
         seed=entropy,
         replications=count,
-        made_by=made_by() + own_code(*by_label.values(), world),
+        made_by=describe_code()
+        + describe_own_code(*by_label.values(), world)
+        + describe_data(world),
     )
 
 
@@ -179,7 +188,7 @@ def _label_policies(
         policies if isinstance(policies, Iterable) and not isinstance(policies, str) else [policies]
     )
     by_label: dict[str, Policy] = {}
-    for policy in (inform(as_spec(each, Policy), bandit) for each in several):
+    for policy in (give_facts(as_spec(each, Policy), bandit) for each in several):
         if policy in by_label.values():
             raise ParameterError(f"each policy must be given once, but {policy} is given again")
         same_text = sum(str(policy) == str(other) for other in by_label.values())

@@ -171,7 +171,6 @@ def call_decide_slots(
 ) -> tuple[int, int]:
     """Call `decide` of a policy that looks at every slot; refuse invalid decisions."""
     decision = _call(policy, policy.kernels().decide, state, params, t, rng)
-    wanted = f"(arm, slots): an arm from 0 to {arms - 1}, and at least one slot, as whole numbers"
     if not (
         isinstance(decision, tuple)
         and len(decision) == 2
@@ -179,9 +178,7 @@ def call_decide_slots(
         and 0 <= decision[0] < arms
         and decision[1] >= 1
     ):
-        raise ParameterError(
-            f"decide of {policy} must return {wanted}, got {short_repr(decision)} at slot {t}"
-        )
+        raise bad_decision(str(policy), arms, t, decision, plays_slots=True)
     chances = np.asarray(state.probabilities)
     if not (chances.shape == (arms,) and (chances >= 0).all() and abs(chances.sum() - 1) < 1e-9):
         raise ParameterError(

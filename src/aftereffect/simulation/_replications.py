@@ -17,11 +17,11 @@ from aftereffect._core import (
     SlotKernels,
     Slots,
     State,
-    made_by,
+    describe_code,
 )
 from aftereffect.bandits import Bandit, EngineName
 from aftereffect.policies import Policy
-from aftereffect.simulation._contents import own_code
+from aftereffect.simulation._contents import describe_own_code
 from aftereffect.simulation._driver import (
     BATCH,
     BatchPlay,
@@ -54,11 +54,21 @@ def compile_driver(
     return compile_batch_driver(policy, engine, state, params)
 
 
-def inform(policy: Policy, bandit: Bandit) -> Policy:
-    """Return a policy that knows what it needs to know about a bandit.
+def describe_data(bandit: Bandit) -> str:
+    """Describe the files that a bandit reads; nothing if it reads none.
 
     >>> import aftereffect as ae
-    >>> print(inform(ae.Clw(), ae.StochasticBandit([0.9, 0.5], ae.Interval(3, 7))))
+    >>> describe_data(ae.StochasticBandit([0.9, 0.5]))
+    ''
+    """
+    return f" with data {bandit.data_digest}" if bandit.data_digest else ""
+
+
+def give_facts(policy: Policy, bandit: Bandit) -> Policy:
+    """Return a policy that knows the facts about a bandit that it needs.
+
+    >>> import aftereffect as ae
+    >>> print(give_facts(ae.Clw(), ae.StochasticBandit([0.9, 0.5], ae.Interval(3, 7))))
     clw(d=8, variant=jmlr, base=tsallis)
     """
     return policy.with_delay_facts(bandit.delay_facts).with_calendar(bandit.calendar)
@@ -85,8 +95,9 @@ class Task:
 
     @property
     def made_by(self) -> str:
-        """The code that plays it here: the same wherever the same code is loaded."""
-        return made_by() + own_code(self.policy, self.bandit, constants=False)
+        """What plays it here: the same wherever the same code and data are loaded."""
+        code = describe_code() + describe_own_code(self.policy, self.bandit, constants=False)
+        return code + describe_data(self.bandit)
 
     def initial_state(self) -> State:
         """A fresh state of the policy for one run."""
@@ -135,7 +146,7 @@ def prepare(task: Task, build: Builder = compile_driver, engine: Engine | None =
 
     A policy from outside this package is rehearsed first: machine code does not check indices.
     """
-    if own_code(task.policy):
+    if describe_own_code(task.policy):
         rehearse(task.policy, task.bandit.arms, task.horizon)
     chosen = engine or task.bandit.engine(task.engine, task.horizon)
     params = task.policy.params(task.bandit.arms, task.horizon)
@@ -230,7 +241,7 @@ def run_batch(task: Task, prepared: Prepared, streams: Streams | None = None) ->
         states=stack_states(task.initial_state(), len(task.replications)),
         memory=np.zeros(prepared.engine.memory),
     )
-    arguments = (streams or Streams()).of(task.seed, task.replications)
+    arguments = (streams or Streams()).arguments_for(task.seed, task.replications)
     prepared.play_batch(
         result.states,
         prepared.params,
@@ -245,9 +256,16 @@ def run_batch(task: Task, prepared: Prepared, streams: Streams | None = None) ->
     )
     for regret, pulls, rounds in zip(*result.runs, strict=True):
         if rounds < 0:
+            plays_slots = isinstance(task.policy.kernels(), SlotKernels)
+            fields = pulls[:2] if plays_slots else (*pulls[:2], regret[0])
             decision = tuple(
-                int(each) if each.is_integer() else each
-                for each in map(float, (*pulls[:2], regret[0]))
+                int(each) if each.is_integer() else each for each in map(float, fields)
             )
-            raise bad_decision(str(task.policy), task.bandit.arms, -1 - int(rounds), decision)
+            raise bad_decision(
+                str(task.policy),
+                task.bandit.arms,
+                -1 - int(rounds),
+                decision,
+                plays_slots=plays_slots,
+            )
     return result

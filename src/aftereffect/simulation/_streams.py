@@ -45,7 +45,8 @@ class Streams:
 
     Examples
     --------
-    >>> begins, register, _, generator, _ = Streams().of(seed=7, replications=range(5, 8))
+    >>> arguments = Streams().arguments_for(seed=7, replications=range(5, 8))
+    >>> begins, register, _, generator, _ = arguments
     >>> register.words[:] = begins[2, POLICY]
     >>> fresh = np.random.PCG64(np.random.SeedSequence(7, spawn_key=(7, POLICY)))
     >>> generator.random() == np.random.Generator(fresh).random()
@@ -58,7 +59,7 @@ class Streams:
         self._generators = np.random.Generator(policy), np.random.Generator(world)
         self._order = _order_of_words(policy, self._registers[0])
 
-    def of(self, seed: int, replications: range) -> Arguments:
+    def arguments_for(self, seed: int, replications: range) -> Arguments:
         """Return what a driver needs for these replications."""
         begins = [
             [_begin(seed_sequence(seed, replication, part)) for part in (POLICY, WORLD)]

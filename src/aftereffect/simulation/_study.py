@@ -13,7 +13,7 @@ from aftereffect.errors import ParameterError, SpecError, UnknownPolicyError
 from aftereffect.policies import Policy
 from aftereffect.simulation._io import curve_columns, load_study, save_study
 from aftereffect.simulation._plot import plot_regret
-from aftereffect.simulation._replications import inform
+from aftereffect.simulation._replications import give_facts
 from aftereffect.simulation._runs import PolicyRuns, Summary, Trace, trace_run
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Study:
             with suppress(SpecError, ParameterError):  # then it is no spec string either
                 known = parse(wanted, Policy)
                 if self.bandit is not None:
-                    known = inform(known, self.bandit)
+                    known = give_facts(known, self.bandit)
                 wanted = str(known)
         return self.labels.index(wanted) if wanted in self.labels else None
 

@@ -19,7 +19,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from aftereffect._core import atomic_write, import_optional, made_by, short_repr, sources_digest
+from aftereffect._core import (
+    atomic_write,
+    describe_code,
+    import_optional,
+    short_repr,
+    sources_digest,
+)
 from aftereffect.errors import InputError, OutputError
 from aftereffect.rewards import SEPARATORS
 
@@ -124,7 +130,7 @@ def cache_beside(
     """
     target = folder / f".aftereffect-{name}.npz"
     states = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in sources]
-    key = json.dumps([made_by(), sources_digest([Path(__file__).parent]), states])
+    key = json.dumps([describe_code(), sources_digest([Path(__file__).parent]), states])
     cached = _load_cached(target, key)
     if cached is not None:
         return cached
