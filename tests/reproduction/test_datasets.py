@@ -261,7 +261,7 @@ class TestCache:
 
     def test_changed_package_reads_anew(self, outbrain, unpacked, monkeypatch):
         load_outbrain(outbrain, 10)
-        monkeypatch.setattr(_files, "made_by", lambda: "aftereffect 99")
+        monkeypatch.setattr(_files, "describe_code", lambda: "aftereffect 99")
         load_outbrain(outbrain, 10)
         assert len(unpacked) == 6
 

@@ -458,7 +458,7 @@ def test_workers_without_this_package(cluster, monkeypatch):
     def lacking():  # here, so that it is sent by value: workers cannot import this file
         raise ModuleNotFoundError("No module named 'aftereffect'")
 
-    monkeypatch.setattr(_dask, "made_by", lacking)
+    monkeypatch.setattr(_dask, "describe_code", lacking)
     with (
         pytest.raises(ae.WorkerError, match=r"lack this package .*: install it there"),
         ae.dask_cluster(cluster.scheduler_address),
