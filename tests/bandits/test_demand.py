@@ -209,7 +209,7 @@ def test_a_file_has_holes_and_begins_on_any_day(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ("slot,total\n1,2\n", "must name the columns time and total, got no time"),
+        ("slot,total\n1,2\n", "must name the columns time and total, once each, got"),
         ("time,total\n", "must hold at least one total"),
         ("time,total\n2026-03-04,-1\n", "line 2: expected a time such as"),
         ("time,total\nMonday,1\n", "line 2: expected a time such as"),

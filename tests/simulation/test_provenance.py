@@ -21,8 +21,9 @@ from aftereffect._core.provenance import NUMERIC_SOURCES, normalise_source
 from aftereffect.bandits import ENGINES
 from aftereffect.policies import ucb1
 from aftereffect.simulation import _compiled
+from aftereffect.simulation._clones import Clones
 from aftereffect.simulation._contents import describe_own_code
-from aftereffect.simulation._driver import make_take_state
+from aftereffect.simulation._driver import make_batch_driver, make_driver, make_take_state
 from aftereffect.testing import Script
 
 SOURCE = '''"""A module."""
@@ -142,7 +143,7 @@ def test_results_depend_on_every_spec_and_every_kernel_of_ours():
     modules = {
         function.__module__
         for (policy, bandit), state in drivers.items()
-        for function in _compiled._Clones(policy, bandit, make_take_state(state), shared=False).made
+        for function in clone_driver(policy, bandit, state, shared=False).made
     }
     assert len(modules) > 10
     assert {module for module in modules if not is_numeric(module)} == set()
@@ -158,11 +159,13 @@ def clones_of(source):
     module = {}
     exec(compile(source, "typed.py", "exec"), module)
     kernels = ae.Ucb1().kernels()._replace(decide=module["decide"])
-    return _compiled._Clones(
-        kernels,
-        ae.StochasticBandit([0.9, 0.5]).engine("roundwise", 9).kernels,
-        make_take_state(ae.Ucb1().initial(2)),
-    )
+    bandit = ae.StochasticBandit([0.9, 0.5]).engine("roundwise", 9).kernels
+    return clone_driver(kernels, bandit, ae.Ucb1().initial(2))
+
+
+def clone_driver(policy, bandit, state, **options):
+    play = make_driver(policy, bandit)
+    return Clones(make_batch_driver(play, make_take_state(state)), play, inline=True, **options)
 
 
 DECIDE = """
@@ -177,10 +180,10 @@ def test_machine_code_is_named_by_what_it_does():
     moved = clones_of(
         "# A comment.\n\n" + DECIDE.replace("A docstring", "Edited").replace("#", "##")
     )
-    assert moved.play_batch.__qualname__ == first.play_batch.__qualname__
+    assert moved.root.__qualname__ == first.root.__qualname__
     assert [each.__code__ for each in moved.made] == [each.__code__ for each in first.made]
     other = clones_of(DECIDE.replace("0, 1, 1", "1, 1, 1"))
-    assert other.play_batch.__qualname__ != first.play_batch.__qualname__
+    assert other.root.__qualname__ != first.root.__qualname__
     assert ucb1.decide.__doc__  # the kernels themselves have theirs still
 
 

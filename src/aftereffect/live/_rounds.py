@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from aftereffect._core import check_float
 from aftereffect.errors import ParameterError, UnlikelyTotalError
-from aftereffect.live.settings import Settings
+from aftereffect.live.settings import MAX_TOTAL, Settings
 
 #: Totals that are needed before their spread says what is likely. Until then, a total may be up to
 #: `_FIRST_FACTOR` times the reward of one pull.
@@ -39,6 +39,8 @@ class Round:
     outstanding: dict[int, None] = field(default_factory=dict)
     #: The totals by slot; None where one is missing.
     totals: dict[int, float | None] = field(default_factory=dict)
+    #: The probabilities with which the arm was drawn, as the log stores them.
+    probabilities: str | None = None
 
     @property
     def arm(self) -> int:
@@ -182,8 +184,10 @@ class TotalStatistics:
         No reward at all is always likely, and so is the reward of one pull. Totals are larger where
         rewards of several pulls arrive in one slot; the first totals show how much larger.
         """
-        high = max(settings.reward_range[1], 0.0)
+        high = max(settings.reward_range[1], 0.0) if settings.reward_range else 0.0
         if self.count < _MIN_COUNT:
+            if settings.reward_range is None:
+                return -math.inf, math.inf
             return -math.inf, _FIRST_FACTOR * high + _LARGEST_FACTOR * max(self.most, 0.0)
         breadth = _DEVIATIONS * math.sqrt(self.squares / (self.count - 1))
         least = min(0.0, _LARGEST_FACTOR * self.least, self.mean - breadth)
@@ -194,9 +198,11 @@ def check_possible(settings: Settings, slot: int, total: object) -> float:
     """Check that a total is a number that the slot can have brought."""
     # Adding zero turns -0.0 into 0.0: SQLite does not store the sign of zero.
     number = check_float(f"the total of slot {slot}", total) + 0.0
-    low, high = settings.reward_range
-    most = max(high, 0.0) * (slot + 1)
-    if number < low:
+    low, high = settings.reward_range or (-MAX_TOTAL, MAX_TOTAL)
+    most = max(high, 0.0) * (slot + 1) if settings.reward_range else MAX_TOTAL
+    if settings.reward_range is None and abs(number) > MAX_TOTAL:
+        limit = f"from {-MAX_TOTAL:g} to {MAX_TOTAL:g}"
+    elif number < low:
         limit = f"at least {low:g}, the lower end of the reward range"
     elif number > most:
         pulls = f"the {slot + 1:,} pulls so far" if slot else "one pull"

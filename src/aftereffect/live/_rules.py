@@ -6,7 +6,7 @@ from aftereffect.live._reading import OpenLog, find_keyed_event, read_slot_event
 from aftereffect.live._rounds import check_possible
 from aftereffect.live._state import ExperimentState
 from aftereffect.live.events import Event
-from aftereffect.live.records import Decision, TotalInput, TotalRecord
+from aftereffect.live.records import Decision, TotalInput, TotalRecord, read_probabilities
 from aftereffect.live.settings import MAX_LIVE_SLOTS, Settings
 from aftereffect.live.storage import Log, Record, View
 
@@ -91,6 +91,7 @@ def decide(log: Log, state: ExperimentState, slot: int | None, key: str | None) 
         until=choice.until,
         window=choice.window,
         key=key,
+        probabilities=choice.probabilities,
     )
     _append(log, state, event)
     return _make_decision(state.settings, event)
@@ -200,10 +201,9 @@ def _find_total(
 
     The state knows which slots have no total, so the log is read only for the others.
     """
-    if state.round is not None and slot in state.round.outstanding:
-        return None, state.round.arm
-    if slot in state.backlog and state.backlog.total(slot) is None:
-        return None, state.backlog.arms[slot]
+    arm = state.find_outstanding(slot)
+    if arm is not None:
+        return None, arm
     events = read_slot_events(log, record, slot, slot + 1)
     decision = next((event for event in events if event.kind == "decision"), None)
     totals = [event for event in events if event.kind == "total"]
@@ -231,7 +231,7 @@ def _check_revision(
 
     The policy learned nothing from a missing total, so that can be replaced at any time.
     """
-    can_change = known.total is None or state.is_waiting(known.slot)
+    can_change = known.total is None or state.can_revise(known.slot)
     if can_change and revise:
         return
     before, after = ("missing" if x is None else notation(x) for x in (known.total, total))
@@ -256,4 +256,12 @@ def _make_decision(settings: Settings, event: Event) -> Decision:
         raise ValueError(f"a decision has a round, an arm and an end, got {event}")
     hold = event.slot > event.until
     until = event.slot if hold else event.until
-    return Decision(event.slot, settings.arms[event.arm], event.round, until, hold)
+    return Decision(
+        event.slot,
+        settings.arms[event.arm],
+        event.round,
+        until,
+        hold,
+        settings.find_time(event.slot),
+        read_probabilities(settings, event.probabilities),
+    )

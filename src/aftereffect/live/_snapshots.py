@@ -2,6 +2,7 @@
 
 import base64
 import json
+import zlib
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from aftereffect._core import Vector, __version__
 from aftereffect.live._rounds import Backlog, Round, RoundPlan, TotalStatistics
+from aftereffect.live._slot_state import SlotState, make_state
 from aftereffect.live._state import ArmTotals, Draws, ExperimentState, SnapshotMark
 from aftereffect.live.events import Link, Snapshot, fingerprint
 from aftereffect.live.settings import Settings
@@ -30,9 +32,12 @@ def is_snapshot_due(state: ExperimentState) -> bool:
     """Whether to take a snapshot: a round has begun, or there are many events since the last.
 
     A snapshot that lists many slots is taken less often, so that writing snapshots never costs more
-    than writing the events.
+    than writing the events. The state of a policy that looks at every slot is large, and is written
+    after many events only.
     """
     events = state.head.seq - state.last_snapshot.seq
+    if isinstance(state, SlotState):
+        return events >= max(_SNAPSHOT_EVENTS, state.next_slot // _SLOTS_PER_EVENT)
     current = state.round
     in_round = len(current.totals) + len(current.outstanding) if current else 0
     if events * _SLOTS_PER_EVENT < len(state.backlog.arms) + in_round:
@@ -49,7 +54,7 @@ def take_snapshot(state: ExperimentState) -> Snapshot:
         "seq": state.head.seq,
         "hash": state.head.hash.hex(),
         **{name: getattr(state, name) for name in _PLAIN},
-        "draws": state.draws.count,
+        "position": str(state.draws.position),
         "retry_plan": state.retry_plan,
         "skipped": state.skipped,
         "recent_lateness": list(state.recent_lateness),
@@ -63,25 +68,42 @@ def take_snapshot(state: ExperimentState) -> Snapshot:
             "totals": _pack(_nan_if_none(backlog.total(slot)) for slot in waiting),
         },
     }
+    if isinstance(state, SlotState):
+        fields["slots"] = {
+            name: _pack(value) if isinstance(value, list) else value
+            for name, value in state.write().items()
+        }
     text = json.dumps(fields)
     return Snapshot(text, fingerprint(text))
 
 
 def restore_state(settings: Settings, start: Link, snapshot: Snapshot | None) -> ExperimentState:
     """The state in a snapshot; the state at `start` if there is none, or one of other code."""
-    state = ExperimentState(settings, start)
+    state = make_state(settings, start)
     if snapshot is None:
         return state
     snapshot.check()
     fields = json.loads(snapshot.text)
     names = [name for name, _ in named_arrays(state.policy_state)]
-    if fields["version"] != __version__ or list(fields["policy_state"]) != names:
+    if (
+        fields["version"] != __version__
+        or list(fields["policy_state"]) != names
+        or "position" not in fields
+    ):
         return state
+    if isinstance(state, SlotState):
+        written = fields["slots"]
+        state.read(
+            {
+                name: _unpack(value).tolist() if isinstance(value, str) else value
+                for name, value in written.items()
+            }
+        )
     state.head = Link(fields["seq"], bytes.fromhex(fields["hash"]))
     state.last_snapshot = SnapshotMark(fields["seq"], fields["rounds"])
     for name in _PLAIN:
         setattr(state, name, fields[name])
-    state.draws = Draws(settings.seed, fields["draws"])
+    state.draws = Draws(settings.seed, int(fields["position"]))
     state.retry_plan = None if fields["retry_plan"] is None else RoundPlan(*fields["retry_plan"])
     state.skipped = [(first, last) for first, last in fields["skipped"]]
     state.recent_lateness.extend(fields["recent_lateness"])
@@ -105,6 +127,7 @@ def _write_round(current: Round) -> dict[str, Any]:
         "outstanding": _pack(current.outstanding),
         "slots": _pack(slots),
         "totals": _pack(_nan_if_none(current.totals[slot]) for slot in slots),
+        "probabilities": current.probabilities,
     }
 
 
@@ -116,6 +139,7 @@ def _read_round(fields: dict[str, Any]) -> Round:
         fields["until"],
         outstanding=dict.fromkeys(_unpack_slots(fields["outstanding"])),
         totals={slot: None if np.isnan(total) else total for slot, total in totals},
+        probabilities=fields["probabilities"],
     )
 
 
@@ -136,11 +160,12 @@ def _nan_if_none(total: float | None) -> float:
 
 def _pack(numbers: Iterable[float] | Vector) -> str:
     array = np.asarray(numbers if isinstance(numbers, np.ndarray) else list(numbers), np.float64)
-    return base64.b64encode(array.astype("<f8").tobytes()).decode()
+    # Level 1 is fast. Most arrays are small, or hold mostly zeros.
+    return base64.b64encode(zlib.compress(array.astype("<f8").tobytes(), 1)).decode()
 
 
 def _unpack(text: str) -> Vector:
-    return np.frombuffer(base64.b64decode(text), dtype="<f8").astype(np.float64)
+    return np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<f8").astype(np.float64)
 
 
 def _unpack_slots(text: str) -> list[int]:

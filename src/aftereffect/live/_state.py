@@ -22,19 +22,28 @@ _RECENT = 100
 class Draws:
     """The random numbers of a policy: those of replication 0 of a simulation with the same seed.
 
-    A kernel calls only ``random()``, so the seed and the number of draws are the whole state. Each
-    number takes its 53 bits from the raw bit generator. NumPy guarantees that stream for ever, but
-    not the methods that are built on it.
+    A kernel calls only ``random()``. Each number takes its 53 bits from the raw bit generator.
+    NumPy guarantees that stream for ever, but not the methods that are built on it. Machine code
+    draws from `generator`, and takes the same bits.
     """
 
-    def __init__(self, seed: int, count: int = 0) -> None:
-        self.count = count
+    def __init__(self, seed: int, position: int | None = None) -> None:
         self._bits = np.random.PCG64(seed_sequence(seed, 0, POLICY))
-        self._bits.advance(count)
+        #: For kernels in machine code.
+        self.generator = np.random.Generator(self._bits)
+        if position is not None:
+            state: Any = self._bits.state
+            state["state"]["state"] = position
+            self._bits.state = state
+
+    @property
+    def position(self) -> int:
+        """The place in the stream of numbers: all that changes."""
+        state: Any = self._bits.state
+        return int(state["state"]["state"])
 
     def random(self) -> float:
         """Draw a number from [0, 1)."""
-        self.count += 1
         return (int(self._bits.random_raw()) >> 11) * 2.0**-53
 
 
@@ -46,6 +55,7 @@ class Choice(NamedTuple):
     arm: int
     until: int
     window: int
+    probabilities: str | None = None
 
 
 class Difference(NamedTuple):
@@ -98,7 +108,7 @@ class ExperimentState:
     ... )
     >>> state = ExperimentState(exp.settings, Link(0, exp.record.digest))
     >>> state.decide()
-    Choice(slot=0, round=0, arm=0, until=0, window=1)
+    Choice(slot=0, round=0, arm=0, until=0, window=1, probabilities=None)
     """
 
     def __init__(self, settings: Settings, start: Link) -> None:
@@ -106,12 +116,14 @@ class ExperimentState:
         self.settings = settings
         #: The position in the log.
         self.head = start
-        self.kernels = round_kernels(policy)
         self.params = policy.params(arms, settings.planned_slots)
-        self.policy_state: State = policy.initial(arms)
+        self.policy_state: State = self._make_policy_state()
         self.draws = Draws(settings.seed)
         self.arm_totals = ArmTotals.zeros(arms)
         self.statistics = TotalStatistics()
+        for total in settings.history:
+            if total is not None:
+                self.statistics.add(total)
         self.next_slot = self.rounds = self.received = self.missing = self.learned = 0
         #: The number of slots that were planned in closed rounds, and that these rounds lasted.
         self.planned = self.lasted = 0
@@ -126,6 +138,9 @@ class ExperimentState:
         self.ended = False
         self.difference: Difference | None = None
         self.last_snapshot = SnapshotMark(0, 0)
+
+    def _make_policy_state(self) -> State:
+        return self.settings.policy.initial(len(self.settings.arms))
 
     @property
     def has_reached_horizon(self) -> bool:
@@ -149,23 +164,47 @@ class ExperimentState:
         """Whether a past slot was skipped."""
         return any(first <= slot <= last for first, last in self.skipped)
 
-    def is_waiting(self, slot: int) -> bool:
-        """Whether the policy has not learned from a slot yet, so that its total can be replaced."""
-        return (self.round is not None and slot in self.round) or slot in self.backlog
+    def is_learned(self, slot: int) -> bool:
+        """Whether the policy has learned from a slot that has a total."""
+        return not ((self.round is not None and slot in self.round) or slot in self.backlog)
+
+    def can_revise(self, slot: int) -> bool:
+        """Whether the total of a slot can be replaced."""
+        return not self.is_learned(slot)
+
+    def find_outstanding(self, slot: int) -> int | None:
+        """The arm of a slot that was decided and has no total; None for other slots."""
+        if self.round is not None and slot in self.round.outstanding:
+            return self.round.arm
+        if slot in self.backlog and self.backlog.total(slot) is None:
+            return self.backlog.arms[slot]
+        return None
+
+    def list_awaited(self) -> Iterable[int]:
+        """The slots whose totals are awaited, in order."""
+        return self.round.awaited() if self.round else ()
 
     def look_ahead(self) -> "ExperimentState":
         """A copy as it will be when the next slot is decided; itself if nothing will change."""
-        if self.round is not None and not self.round.is_complete(self.next_slot):
+        if not self._is_round_over():
             return self
-        twin = copy.copy(self)
-        twin.policy_state = map_arrays(np.copy, self.policy_state)
-        twin.draws = Draws(self.settings.seed, self.draws.count)
-        twin.arm_totals = copy.deepcopy(self.arm_totals)
-        twin.backlog = self.backlog.copy()
+        twin = self._copy()
         if self.ended or self.has_reached_horizon:
             twin._close_round()
         else:
             twin.decide()
+        return twin
+
+    def _is_round_over(self) -> bool:
+        return self.round is None or self.round.is_complete(self.next_slot)
+
+    def _copy(self) -> "ExperimentState":
+        """A copy with which a decision can be tried."""
+        twin = copy.copy(self)
+        twin.policy_state = map_arrays(np.copy, self.policy_state)
+        twin.draws = Draws(self.settings.seed, self.draws.position)
+        twin.arm_totals = copy.deepcopy(self.arm_totals)
+        twin.backlog = self.backlog.copy()
         return twin
 
     def decide(self) -> Choice:
@@ -179,7 +218,8 @@ class ExperimentState:
             if plan is None:
                 # A kernel calls only random(), so Draws can stand in for a generator.
                 rng = cast(np.random.Generator, self.draws)
-                wanted = self.kernels.decide(self.policy_state, self.params, self.next_slot, rng)
+                kernels = round_kernels(self.settings.policy)
+                wanted = kernels.decide(self.policy_state, self.params, self.next_slot, rng)
                 plan = RoundPlan(*map(int, wanted))
             self.retry_plan = None
             self.round = self._begin(plan, before if before and before.arm == plan.arm else None)
@@ -220,7 +260,8 @@ class ExperimentState:
         scaled = 0.0
         for total in window:
             scaled += self.settings.scale(total)
-        self.kernels.absorb(self.policy_state, self.params, ready.arm, len(window), scaled)
+        absorb = round_kernels(self.settings.policy).absorb
+        absorb(self.policy_state, self.params, ready.arm, len(window), scaled)
         self.arm_totals.rounds[ready.arm] += 1
         self.learned += counted + len(late)
         return ready
@@ -228,7 +269,7 @@ class ExperimentState:
     def fold(self, event: Event) -> None:
         """Check that an event comes next in the log, and apply it."""
         self.head = self.head.follow(event)
-        _FOLDS[event.kind](self, event)
+        getattr(self, _FOLDS[event.kind])(event)
 
     def fold_all(self, events: Iterable[Event]) -> "ExperimentState":
         """Fold several events; return the state itself."""
@@ -238,18 +279,21 @@ class ExperimentState:
 
     def _fold_decision(self, event: Event) -> None:
         expected = self.decide()
-        recorded = Choice(
-            *cast(Any, (event.slot, event.round, event.arm, event.until, event.window))
-        )
+        plan = (event.slot, event.round, event.arm, event.until, event.window, event.probabilities)
+        recorded = Choice(*cast(Any, plan))
         if recorded != expected:
-            self._follow_record(recorded, expected, event.version)
-        cast(Round, self.round).add_slot(self.next_slot)
+            self.difference = self.difference or Difference(recorded.slot, event.version)
+            self._follow_record(recorded, expected)
+        self._add_slot(recorded.arm)
         self.next_slot += 1
         self.arm_totals.pulls[recorded.arm] += 1
 
-    def _follow_record(self, recorded: Choice, expected: Choice, version: str) -> None:
+    def _add_slot(self, arm: int) -> None:
+        """Add the next slot to the round that was just decided or goes on."""
+        cast(Round, self.round).add_slot(self.next_slot)
+
+    def _follow_record(self, recorded: Choice, expected: Choice) -> None:
         """Follow the log where the current code would decide otherwise: what was played counts."""
-        self.difference = self.difference or Difference(recorded.slot, version)
         if recorded[:4] == expected[:4]:
             return
         slots = max(recorded.until - recorded.slot + 1, 1)
@@ -314,8 +358,8 @@ class ExperimentState:
 
 
 _FOLDS = {
-    "decision": ExperimentState._fold_decision,
-    "total": ExperimentState._fold_total,
-    "skip": ExperimentState._fold_skip,
-    "end": ExperimentState._fold_end,
+    "decision": "_fold_decision",
+    "total": "_fold_total",
+    "skip": "_fold_skip",
+    "end": "_fold_end",
 }

@@ -17,6 +17,7 @@ class Event(NamedTuple):
 
     - decision: play `arm` in `slot`, in a `round` that is planned up to slot `until`. The policy
       learns from the last `window` planned slots. `key` is the idempotency key of the caller.
+      `probabilities` are those with which the arm of the round was drawn, of all arms, as JSON.
     - total: in `slot`, `arm` was played and `total` was observed, or is missing where that is None.
       `revision` counts the totals that were recorded for the slot before.
     - skip: nothing was decided for the slots from `slot` to `until`.
@@ -41,6 +42,7 @@ class Event(NamedTuple):
     key: str | None
     version: str
     at: str
+    probabilities: str | None
     hash: bytes
 
 
@@ -69,11 +71,13 @@ class Link(NamedTuple):
         window: int | None = None,
         total: float | None = None,
         key: str | None = None,
+        probabilities: str | None = None,
     ) -> Event:
         """Make the event that follows this position, with the current time and version."""
         plan = (round, arm, until, window)
         fields = (self.seq + 1, kind, slot, revision, *plan, total, key, __version__, now())
-        return Event(*fields, hash=hash_fields(self.hash, fields))
+        event = Event(*fields, probabilities, b"")
+        return event._replace(hash=hash_event(self.hash, event))
 
     def follow(self, event: Event) -> "Link":
         """Check that an event comes next in the chain, and return the position after it."""
@@ -104,7 +108,7 @@ class Snapshot(NamedTuple):
 def is_intact(event: Event, previous: bytes) -> bool:
     """Whether an event is as it was recorded, given the hash of the event before it."""
     try:
-        return event.hash == hash_fields(previous, event[:-1])
+        return event.hash == hash_event(previous, event)
     except TypeError:  # a flipped bit can turn text into bytes
         return False
 
@@ -142,8 +146,16 @@ _encode = _make and _make(
 )
 
 
+def hash_event(previous: bytes, event: Event) -> bytes:
+    """Hash an event together with the hash of the event before it.
+
+    Probabilities are hashed where there are some: the first logs had none.
+    """
+    return hash_fields(previous, event[:-2] if event.probabilities is None else event[:-1])
+
+
 def hash_fields(previous: bytes, fields: Iterable[object]) -> bytes:
-    """Hash the fields of an event together with the hash of the event before it."""
+    """Hash some fields together with another hash."""
     given = tuple(fields)
     text = "".join(_encode(given, 0)) if _encode else json.dumps(given)
     return hashlib.sha256(previous + text.encode()).digest()

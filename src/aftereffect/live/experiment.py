@@ -3,7 +3,9 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import datetime
 from pathlib import Path
+from typing import TypeAlias
 
 from aftereffect._core import (
     as_spec,
@@ -13,10 +15,11 @@ from aftereffect._core import (
     check_writable,
     require_extra,
 )
-from aftereffect.errors import ParameterError
+from aftereffect.errors import ParameterError, name_field
 from aftereffect.lag import LagEstimate, estimate_lag
 from aftereffect.live import _rules as rules
 from aftereffect.live._reading import OpenLog
+from aftereffect.live._slot_clock import place_history
 from aftereffect.live.events import fingerprint, now
 from aftereffect.live.maintenance import Verification, find_record, verify_experiment
 from aftereffect.live.records import (
@@ -31,6 +34,13 @@ from aftereffect.live.settings import Settings, check_name
 from aftereffect.live.status import Status, check_playable, make_status
 from aftereffect.live.storage import DEFAULT_STORAGE, Record, Storage, View, open_or_borrow
 from aftereffect.policies import Policy
+
+#: The policy of experiments for which none is named.
+DEFAULT_POLICY = "adaptive-switchback"
+#: Totals before an experiment: a file, pairs of a time and a total, or totals.
+HistoryInput: TypeAlias = (
+    str | os.PathLike[str] | Sequence[float | None] | Sequence[tuple[str | datetime, float | None]]
+)
 
 
 class Experiment:
@@ -68,8 +78,13 @@ class Experiment:
         name: str,
         *,
         arms: Sequence[str],
-        policy: Policy | str,
-        reward_range: Sequence[float],
+        policy: Policy | str = DEFAULT_POLICY,
+        reward_range: Sequence[float] | None = None,
+        slot: str | None = None,
+        start: str | datetime | None = None,
+        timezone: str | None = None,
+        history: HistoryInput | None = None,
+        control: str | None = None,
         max_total: float | None = None,
         horizon: int | None = None,
         seed: int | None = None,
@@ -84,11 +99,27 @@ class Experiment:
         arms
             The names of the arms, at least two.
         policy
-            A policy or its spec string.
+            A policy or its spec string. The default learns from totals as shops have them, with
+            seasons, drift and noise.
         reward_range
             The smallest and the largest reward of one pull, summed over all slots in which it
             arrives. Totals are scaled by it. A total may be larger, as rewards of several pulls may
-            arrive in one slot.
+            arrive in one slot. Policies that look at every slot, as the default does, need none.
+        slot
+            The length of a slot: ``15min``, ``1h``, ``1d`` or ``1w``. With it, slots have times,
+            and policies know hours and days of the week.
+        start
+            When slot 0 begins, such as ``2026-03-02T00:00``. If not given, slot 0 follows the last
+            slot of the history; without one it is the next full slot.
+        timezone
+            The time zone of the start and of the history, such as ``Europe/Berlin``; UTC if not
+            given.
+        history
+            The totals before slot 0, in which the control was played: a .csv, .csv.gz or .parquet
+            file with the columns time and total, pairs of both, or totals alone of which the last
+            one lies directly before slot 0.
+        control
+            The arm that was played before the experiment; the first if not given.
         max_total
             The largest total to accept, against typing errors.
         horizon
@@ -105,8 +136,21 @@ class Experiment:
             If an experiment of that name exists with other settings.
         """
         drawn = check_or_draw_seed(seed)
+        with name_field("history"):
+            clock, totals = place_history(slot, start, timezone, history)
         wanted = Settings(
-            name, arms, as_spec(policy, Policy), reward_range, drawn, max_total, horizon
+            name,
+            arms,
+            as_spec(policy, Policy),
+            reward_range,
+            drawn,
+            max_total,
+            horizon,
+            slot,
+            clock and clock.start.isoformat(),
+            clock and clock.timezone,
+            totals,
+            control,
         )
         if wanted.name in (".", ".."):  # no web address can have such a part
             raise ParameterError(f"an experiment cannot be named {wanted.name!r}: add a letter")
@@ -116,7 +160,9 @@ class Experiment:
             record, new = opened.create(*given, fingerprint(*given))
             experiment = cls(opened, record)
             if not new:
-                experiment.settings.check_same(wanted, any_seed=seed is None)
+                # What was drawn, or follows from the time of day, may differ.
+                free = [name for name, given in (("seed", seed), ("start", start)) if given is None]
+                experiment.settings.check_same(wanted, free)
         experiment.is_new, experiment._owns_storage = new, owned
         return experiment
 

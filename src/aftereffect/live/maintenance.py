@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from aftereffect._core import __version__, atomic_write, check_writable, suggest
 from aftereffect.errors import ConflictError, CorruptionError, NotFoundError, OutputError
 from aftereffect.live._reading import chain_start, check_log_end, read_events
+from aftereffect.live._slot_state import make_state
 from aftereffect.live._snapshots import take_snapshot
-from aftereffect.live._state import Difference, ExperimentState
+from aftereffect.live._state import Difference
 from aftereffect.live.events import now
 from aftereffect.live.settings import Settings
 from aftereffect.live.storage import Record, Storage, View
@@ -80,7 +81,7 @@ def verify_experiment(
 ) -> Verification:
     """Check every hash, every decision, the snapshot, and the medium itself."""
     problems = storage.examine()
-    state = ExperimentState(settings, chain_start(record))
+    state = make_state(settings, chain_start(record))
     snapshot, taken_at, version = view.snapshot(), 0, ""
     try:
         if snapshot is not None:

@@ -1,6 +1,7 @@
 """What an experiment answers: decisions, totals, and its history slot by slot, also as files."""
 
 import csv
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, cast
@@ -9,6 +10,7 @@ from aftereffect._core import check_sequence, import_optional, short_repr
 from aftereffect.errors import CorruptionError, ParameterError
 from aftereffect.live._state import ExperimentState
 from aftereffect.live.events import Event
+from aftereffect.live.settings import Settings
 
 #: The suffixes of files that a history can be written to.
 HISTORY_SUFFIXES = (".csv", ".parquet")
@@ -20,6 +22,8 @@ class Decision(NamedTuple):
     """The decision for one slot: play `arm`. The slot's `round` is planned up to slot `until`.
 
     In a `hold` slot, all planned slots of the round are decided, and the round waits for totals.
+    `time` is when the slot begins, if slots have times. `probabilities` are those with which the
+    arm of the round was drawn, by arm; None if the policy does not say them.
 
     Examples
     --------
@@ -32,6 +36,8 @@ class Decision(NamedTuple):
     round: int
     until: int
     hold: bool
+    time: str | None = None
+    probabilities: dict[str, float] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, in types that JSON has."""
@@ -81,7 +87,8 @@ class SlotRecord(NamedTuple):
     `arm` is the arm that was decided, and `played` the arm that was played. Both are None if the
     slot was skipped and has no total. `total` is None while it is outstanding, and if it is
     `missing`. A total that is not yet `learned` waits for the end of its round, or for the next
-    round of its arm.
+    round of its arm. `time` is when the slot begins, if slots have times. `probability` is that
+    with which the decided arm was drawn, if the policy says it.
 
     Examples
     --------
@@ -105,6 +112,8 @@ class SlotRecord(NamedTuple):
     revisions: int
     decided_at: str | None
     received_at: str | None
+    time: str | None
+    probability: float | None
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, in types that JSON has."""
@@ -152,11 +161,24 @@ def make_records(
             hold=decision is not None and slot > (decision.until or 0),
             total=given and given.total,
             missing=given is not None and given.total is None,
-            learned=given is not None and given.total is not None and not state.is_waiting(slot),
+            learned=given is not None and given.total is not None and state.is_learned(slot),
             revisions=given.revision if given else 0,
             decided_at=decision and decision.at,
             received_at=given and given.at,
+            time=state.settings.find_time(slot),
+            probability=_find_probability(decision),
         )
+
+
+def read_probabilities(settings: Settings, text: str | None) -> dict[str, float] | None:
+    """The probabilities of a decision by arm, from the text of an event."""
+    return None if text is None else dict(zip(settings.arms, json.loads(text), strict=True))
+
+
+def _find_probability(decision: Event | None) -> float | None:
+    if decision is None or decision.probabilities is None or decision.arm is None:
+        return None
+    return float(json.loads(decision.probabilities)[decision.arm])
 
 
 def write_csv(columns: Sequence[str], rows: Iterable[Sequence[object]], file: IO[str]) -> None:
@@ -193,5 +215,5 @@ def save_history(rows: Iterable[SlotRecord], path: Path, suffix: str) -> None:
     types = dict.fromkeys(SlotRecord._fields, pl.String)
     types |= dict.fromkeys(("slot", "round", "revisions"), pl.Int64)
     types |= dict.fromkeys(("hold", "missing", "learned"), pl.Boolean)
-    types["total"] = pl.Float64
+    types |= dict.fromkeys(("total", "probability"), pl.Float64)
     pl.DataFrame(list(rows), schema=types, orient="row").write_parquet(path)

@@ -1,33 +1,40 @@
-"""The settings of an experiment, which never change: arms, policy, range, horizon, seed."""
+"""The settings of an experiment, which never change: arms, policy, calendar, history, seed."""
 
 import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 from unicodedata import normalize
 
 from aftereffect._core import (
     MAX_SEED,
+    Calendar,
+    SlotKernels,
     as_spec,
     check_float,
     check_int,
     check_sequence,
     parse,
     short_repr,
+    suggest,
 )
 from aftereffect.delays import DelayFacts
 from aftereffect.errors import ConflictError, ParameterError, SpecError, name_field
-from aftereffect.policies import Policy
+from aftereffect.live._slot_clock import SlotClock, check_totals, make_clock
+from aftereffect.policies import MAX_REMEMBERED, Policy
 
 #: A slot per millisecond for 34 years. Policies that need no horizon get parameters for this one.
 MAX_LIVE_SLOTS = 2**40
 MAX_ARMS, MAX_NAME_LENGTH = 10_000, 100
-#: The largest end of a reward range, so that sums of totals stay finite.
-_MAX_REWARD = 1e100
+#: The largest total and the largest end of a reward range, so that sums of totals stay finite.
+MAX_TOTAL = 1e100
 
+#: Settings that the first experiments did not have.
+_LATER = ("slot", "start", "timezone", "history", "control")
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 #: A live experiment knows nothing about its delays.
 _NO_FACTS = DelayFacts(math.inf, math.inf, math.inf)
@@ -45,9 +52,10 @@ class Settings:
         The arms' names, at least two, all different.
     policy
         A policy or its spec string. It is refused if it needs facts about the delay that its
-        parameters do not give.
+        parameters do not give. It gets the calendar of the slots.
     reward_range
         The smallest and the largest reward of one pull, summed over all slots in which it arrives.
+        A policy that looks at every slot needs none.
     seed
         The seed of the random numbers that the policy draws.
     max_total
@@ -55,51 +63,95 @@ class Settings:
     horizon
         The number of slots that the experiment lasts. Some policies need it. No slot is decided
         beyond it.
+    slot, start, timezone
+        The length of a slot, the time at which slot 0 begins, and the time zone of the clocks that
+        show it; None if slots have no times.
+    history
+        The totals of the slots before slot 0, in which the first arm was played.
+    control
+        The arm that was played before the experiment: it becomes the first.
     """
 
     name: str
     arms: Sequence[str]
     policy: Policy
-    reward_range: Sequence[float]
+    reward_range: Sequence[float] | None
     seed: int
     max_total: float | None = None
     horizon: int | None = None
+    slot: str | None = None
+    start: str | None = None
+    timezone: str | None = None
+    history: Sequence[float | None] = ()
+    control: str | None = None
 
     def __post_init__(self) -> None:
         checks: dict[str, Callable[[Any], object]] = {
             "name": check_name,
             "arms": _check_arms,
-            "reward_range": _check_range,
+            "control": lambda control: _check_control(control, self.arms),
+            "history": check_totals,
             "seed": lambda seed: check_int("seed", seed, at_most=MAX_SEED),
-            "max_total": lambda total: _check_max_total(total, self.reward_range[0]),
             "horizon": lambda slots: (
                 slots
                 if slots is None
                 else check_int("horizon", slots, at_least=len(self.arms), at_most=MAX_LIVE_SLOTS)
             ),
-            "policy": lambda policy: _check_policy(policy, self.horizon),
+            "policy": lambda policy: _check_policy(policy, self.horizon, self.calendar),
+            "reward_range": lambda ends: _check_range(ends, self.policy),
+            "max_total": lambda total: _check_max_total(total, self.reward_range),
         }
+        if self.slot is not None:
+            clock = make_clock(self.slot, self.start, self.timezone)
+            object.__setattr__(self, "start", clock.start.isoformat())
         for name, check in checks.items():
             with name_field(name):
                 object.__setattr__(self, name, check(getattr(self, name)))
+        if self.control is not None:  # it becomes the first arm
+            others = (arm for arm in self.arms if arm != self.control)
+            object.__setattr__(self, "arms", (self.control, *others))
+
+    @cached_property
+    def clock(self) -> SlotClock | None:
+        """When slots begin; None if they have no times."""
+        return None if self.slot is None else make_clock(self.slot, self.start, self.timezone)
+
+    @property
+    def calendar(self) -> Calendar:
+        """How slots lie in days and weeks."""
+        return Calendar() if self.clock is None else self.clock.calendar
+
+    @property
+    def looks_at_slots(self) -> bool:
+        """Whether the policy looks at every slot, and needs no reward range."""
+        return isinstance(self.policy.kernels(), SlotKernels)
 
     @property
     def planned_slots(self) -> int:
         """The number of slots that the policy plans for."""
-        return self.horizon or MAX_LIVE_SLOTS
+        most = MAX_REMEMBERED - len(self.history) if self.looks_at_slots else MAX_LIVE_SLOTS
+        return self.horizon or most
 
     def scale(self, total: float) -> float:
-        """Scale a total so that one pull brings 0 to 1."""
+        """Scale a total so that one pull brings 0 to 1; without a range, it stays as it is."""
+        if self.reward_range is None:
+            return total
         low, high = self.reward_range
         return (total - low) / (high - low)
+
+    def find_time(self, slot: int) -> str | None:
+        """The time at which a slot begins, as text; None if slots have no times."""
+        return None if self.clock is None else self.clock.find_time(slot).isoformat()
 
     def to_json(self) -> str:
         """Write the settings as text; equal settings give equal text."""
         return json.dumps(self.to_dict(), ensure_ascii=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings by name, in types that JSON has."""
-        return {field.name: getattr(self, field.name) for field in fields(self)} | {
+        """The settings by name, in types that JSON has; without those that were not in use."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        unused = {name for name in _LATER if given[name] in (None, ())}
+        return {name: value for name, value in given.items() if name not in unused} | {
             "policy": str(self.policy)
         }
 
@@ -108,17 +160,20 @@ class Settings:
         """Read what `to_json` wrote."""
         return cls(**json.loads(text))
 
-    def check_same(self, wanted: "Settings", *, any_seed: bool) -> None:
-        """Refuse other settings for the same experiment; with `any_seed`, the seed may differ."""
+    def check_same(self, wanted: "Settings", free: Container[str]) -> None:
+        """Refuse other settings for the same experiment; those that are `free` may differ."""
         known, asked = self.to_dict(), wanted.to_dict()
         names = [
             name
-            for name in known
-            if known[name] != asked[name] and not (name == "seed" and any_seed)
+            for name in {**known, **asked}
+            if known.get(name) != asked.get(name) and name not in free
         ]
         if names:
-            recorded, given = ({name: each[name] for name in names} for each in (known, asked))
-            changes = "; ".join(f"{name} is {known[name]}, got {asked[name]}" for name in names)
+            recorded, given = ({name: each.get(name) for name in names} for each in (known, asked))
+            changes = "; ".join(
+                f"{name} is {short_repr(recorded[name])}, got {short_repr(given[name])}"
+                for name in names
+            )
             raise ConflictError(
                 f"experiment {self.name!r} already exists with other settings ({changes}): "
                 "open it, or choose another name",
@@ -158,11 +213,27 @@ def _check_arms(arms: object) -> tuple[str, ...]:
     return tuple(str(name) for name in names)
 
 
-def _check_max_total(total: object, low: float) -> float | None:
+def _check_control(control: object, arms: Sequence[str]) -> str | None:
+    if control is not None and control not in arms:
+        raise ParameterError(
+            f"control must be one of the arms, got {short_repr(control)}: "
+            f"{suggest(str(control), arms)}"
+        )
+    return None if control is None else str(control)
+
+
+def _check_max_total(total: object, reward_range: Sequence[float] | None) -> float | None:
+    low = reward_range[0] if reward_range else -MAX_TOTAL
     return None if total is None else check_float("max_total", total, above=low)
 
 
-def _check_range(reward_range: object) -> tuple[float, float]:
+def _check_range(reward_range: object, policy: Policy) -> tuple[float, float] | None:
+    if reward_range is None:
+        if isinstance(policy.kernels(), SlotKernels):
+            return None
+        raise ParameterError(
+            f"{policy} needs a reward_range: the least and the most that one pull can bring"
+        )
     ends = check_sequence("reward_range", reward_range)
     if len(ends) != 2:
         raise ParameterError(
@@ -170,20 +241,20 @@ def _check_range(reward_range: object) -> tuple[float, float]:
             f"got {len(ends)}"
         )
     low = check_float(
-        "the lower end of reward_range", ends[0], at_least=-_MAX_REWARD, at_most=_MAX_REWARD
+        "the lower end of reward_range", ends[0], at_least=-MAX_TOTAL, at_most=MAX_TOTAL
     )
-    high = check_float("the upper end of reward_range", ends[1], above=low, at_most=_MAX_REWARD)
-    if high - low < 1 / _MAX_REWARD:
+    high = check_float("the upper end of reward_range", ends[1], above=low, at_most=MAX_TOTAL)
+    if high - low < 1 / MAX_TOTAL:
         raise ParameterError(
-            f"the ends of reward_range must be at least {1 / _MAX_REWARD:g} apart, "
+            f"the ends of reward_range must be at least {1 / MAX_TOTAL:g} apart, "
             f"got {low!r} and {high!r}"
         )
     return low, high
 
 
-def _check_policy(policy: object, horizon: int | None) -> Policy:
+def _check_policy(policy: object, horizon: int | None, calendar: Calendar) -> Policy:
     """Check that a policy can be stored as a spec string, and that it has what it needs."""
-    chosen = as_spec(policy, Policy).with_delay_facts(_NO_FACTS)
+    chosen = as_spec(policy, Policy).with_delay_facts(_NO_FACTS).with_calendar(calendar)
     try:
         same = parse(str(chosen), Policy) == chosen
     except SpecError:

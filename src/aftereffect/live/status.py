@@ -10,8 +10,10 @@ import numpy as np
 
 from aftereffect._core import text_table
 from aftereffect.errors import ParameterError, name_field
+from aftereffect.live._slot_state import make_state
 from aftereffect.live._state import Draws, ExperimentState
-from aftereffect.live.records import Decision
+from aftereffect.live.events import Link
+from aftereffect.live.records import Decision, read_probabilities
 from aftereffect.live.settings import Settings
 from aftereffect.policies import Policy, round_kernels
 
@@ -62,7 +64,9 @@ class Status(NamedTuple):
     the latest totals came at most so many slots late. `last_total_at` is the time of the last
     total. `next` is the next decision. It is None if the experiment has `ended`, or if all its
     slots are decided. `awaited` are the first planned slots of the round that have no total.
-    `notes` are warnings.
+    `notes` are warnings. `slot_length`, `start` and `timezone` say when slots begin, if they have
+    times. `control` is the arm that was played before, and `history` the number of slots before the
+    first whose totals the policy was given.
 
     Examples
     --------
@@ -93,6 +97,11 @@ class Status(NamedTuple):
     next: Decision | None
     awaited: tuple[int, ...]
     notes: tuple[str, ...]
+    slot_length: str | None
+    start: str | None
+    timezone: str | None
+    control: str | None
+    history: int
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, in types that JSON has."""
@@ -161,7 +170,7 @@ def make_status(state: ExperimentState) -> Status:
     """The status of an experiment, as the next decision will find it."""
     ahead = state.look_ahead()
     settings, totals = ahead.settings, ahead.arm_totals
-    low, high = settings.reward_range
+    low, high = settings.reward_range or (0.0, 1.0)
     radii = settings.policy.radii(ahead.policy_state, ahead.params, ahead.next_slot)
     decided = int(totals.pulls.sum())
     arms = []
@@ -196,8 +205,13 @@ def make_status(state: ExperimentState) -> Status:
         rounds=ahead.rounds,
         arms=tuple(arms),
         next=_find_next(ahead),
-        awaited=tuple(islice(ahead.round.awaited(), _MAX_AWAITED)) if ahead.round else (),
+        awaited=tuple(islice(ahead.list_awaited(), _MAX_AWAITED)),
         notes=tuple(note for note in (_warn_of_one_arm(ahead), _warn_of_waiting(ahead)) if note),
+        slot_length=settings.slot,
+        start=settings.find_time(0),
+        timezone=settings.timezone,
+        control=settings.control,
+        history=len(settings.history),
     )
 
 
@@ -205,6 +219,9 @@ def check_playable(settings: Settings) -> None:
     """Refuse settings under which the policy cannot begin, or plays one arm to the very end."""
     slots = settings.planned_slots
     with name_field("policy"):
+        if settings.looks_at_slots:
+            make_state(settings, Link(0, b"")).decide()
+            return
         alone = count_slots_of_first_arm(settings.policy, len(settings.arms), slots, settings.seed)
         if alone >= slots:
             raise ParameterError(
@@ -223,6 +240,7 @@ def count_slots_of_first_arm(policy: Policy, arms: int, horizon: int, seed: int)
     kernels = round_kernels(policy)
     params, state = policy.params(arms, horizon), policy.initial(arms)
     draws = Draws(seed)
+    begin = draws.position
     rng = cast(np.random.Generator, draws)
     played, first = 0, None
     for _ in range(_MAX_ROUNDS):
@@ -232,7 +250,7 @@ def count_slots_of_first_arm(policy: Policy, arms: int, horizon: int, seed: int)
         if arm != first or played >= horizon:
             break
         played += slots
-        if draws.count:
+        if draws.position != begin:
             break
         kernels.absorb(state, params, arm, window, 0.5 * window)
     return min(played, horizon)
@@ -243,12 +261,21 @@ def _find_next(ahead: ExperimentState) -> Decision | None:
         return None
     slot, current = ahead.next_slot, ahead.round
     arm, until = ahead.settings.arms[current.arm], max(current.until, slot)
-    return Decision(slot, arm, current.number, until, hold=slot > current.until)
+    return Decision(
+        slot,
+        arm,
+        current.number,
+        until,
+        slot > current.until,
+        ahead.settings.find_time(slot),
+        read_probabilities(ahead.settings, current.probabilities),
+    )
 
 
 def _warn_of_one_arm(state: ExperimentState) -> str:
     settings, arms = state.settings, len(state.settings.arms)
-    if state.ended or np.count_nonzero(state.arm_totals.pulls) > 1:
+    is_known = settings.looks_at_slots or np.count_nonzero(state.arm_totals.pulls) > 1
+    if state.ended or is_known:
         return ""
     alone = count_slots_of_first_arm(settings.policy, arms, settings.planned_slots, settings.seed)
     if alone <= arms:

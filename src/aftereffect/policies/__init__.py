@@ -10,7 +10,13 @@ from aftereffect.policies.ars_clw import ArsClw
 from aftereffect.policies.ars_exp3 import ArsExp3
 from aftereffect.policies.ars_kl_ucb import ArsKlUcb
 from aftereffect.policies.ars_ucb import ArsUcb
-from aftereffect.policies.base import Policy, map_arrays, named_arrays, round_kernels
+from aftereffect.policies.base import (
+    MAX_REMEMBERED,
+    Policy,
+    map_arrays,
+    named_arrays,
+    round_kernels,
+)
 from aftereffect.policies.clw import Clw
 from aftereffect.policies.exp3 import Exp3
 from aftereffect.policies.fixed_switchback import FixedSwitchback
@@ -22,6 +28,7 @@ from aftereffect.policies.settle_ucb import SettleUcb
 from aftereffect.policies.ucb1 import Ucb1
 
 __all__ = [
+    "MAX_REMEMBERED",
     "AdaptiveSwitchback",
     "ArsClw",
     "ArsExp3",

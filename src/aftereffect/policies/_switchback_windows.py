@@ -71,11 +71,21 @@ def observe(state: AdaptiveState, params: AdaptiveParams, t: int, arm: int, tota
     slot = t + int(marks[BEFORE])
     if slot >= state.totals.shape[0]:
         return  # a state holds only so many slots
+    known = math.nan
     if slot >= marks[SLOTS]:
         marks[SLOTS] = slot + 1
         length = max(marks[LENGTH], params.window) if t >= 0 else max(params.week // DAYS, 1)
         state.visits[arm] += 1.0 / length
+    else:
+        known = state.totals[slot]
+        if t < marks[FOLDED] * params.window:
+            marks[REFIT] = 0.0  # with the next decision
+        if state.arms[slot] != arm:
+            marks[SUMMED] = min(marks[SUMMED], slot)
     state.totals[slot], state.arms[slot] = total, arm
+    if not math.isnan(known):
+        marks[SCALE] -= (max(known, 0.0) - marks[SCALE]) / max(marks[COUNT] - 1.0, 1.0)
+        marks[COUNT] -= 1.0
     if not math.isnan(total):
         marks[COUNT] += 1.0
         marks[SCALE] += (max(total, 0.0) - marks[SCALE]) / marks[COUNT]

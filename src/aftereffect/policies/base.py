@@ -25,7 +25,7 @@ T = TypeVar("T")
 #: A slot of a minute.
 _MAX_SLOTS_PER_DAY = 1_440
 #: The most slots of policies that remember every slot.
-MAX_SLOTS = 300_000
+MAX_REMEMBERED = 300_000
 
 
 class Policy(Spec, ABC):
@@ -70,7 +70,11 @@ class Policy(Spec, ABC):
         """A fresh state before the first slot."""
 
     def initial_for(self, arms: int, slots: int) -> State:
-        """A fresh state for at most so many slots, those of a history among them."""
+        """A fresh state for at most so many slots, those of a history among them.
+
+        If there come more, the arrays of a larger state take over what these hold, each from its
+        beginning on.
+        """
         return self.initial(arms)
 
     def with_calendar(self, calendar: Calendar) -> "Policy":
@@ -108,10 +112,10 @@ class CalendarPolicy(Policy):
         self._set(first=check_int("first", self.first, at_most=7 * _MAX_SLOTS_PER_DAY))
 
     def _check_horizon(self, horizon: int) -> None:
-        if horizon > MAX_SLOTS:
+        if horizon > MAX_REMEMBERED:
             raise ParameterError(
-                f"{self} remembers every slot, at most {MAX_SLOTS:,} of them, got {horizon:,}: "
-                "use another policy, such as ars-ucb"
+                f"{self} remembers every slot, at most {MAX_REMEMBERED:,} of them, "
+                f"got {horizon:,}: use another policy, such as ars-ucb"
             )
 
     def with_calendar(self, calendar: Calendar) -> Policy:
@@ -132,8 +136,8 @@ def round_kernels(policy: "Policy") -> PolicyKernels:
     kernels = policy.kernels()
     if isinstance(kernels, SlotKernels):
         raise ParameterError(
-            f"{policy} looks at every slot, which live experiments do not support yet: "
-            "use it in simulations, or another policy such as ars-ucb"
+            f"{policy} looks at every slot, but here a policy must learn from rounds: "
+            "use another one, such as ars-ucb"
         )
     return kernels
 

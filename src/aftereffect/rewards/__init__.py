@@ -1,7 +1,13 @@
 """Rewards: laws that draw them, schedules that fix them beforehand, and files that hold them."""
 
-from aftereffect.rewards.histories import (
+from aftereffect.rewards._history_files import (
     MAX_HISTORY,
+    TimedTotal,
+    check_timed_totals,
+    lay_out,
+    read_timed_totals,
+)
+from aftereffect.rewards.histories import (
     SLOT_LENGTHS,
     History,
     RecordedTotals,
@@ -56,13 +62,17 @@ __all__ = [
     "Rows",
     "Schedule",
     "SlotName",
+    "TimedTotal",
     "Uniform",
     "as_history",
     "as_schedule",
+    "check_timed_totals",
     "find_other_separator",
+    "lay_out",
     "prepare_rewards",
     "read_history",
     "read_rewards",
+    "read_timed_totals",
     "reward_source",
     "sum_by_arm",
     "table_source",

@@ -35,6 +35,7 @@ from aftereffect.simulation._replications import (
     Task,
     compile_driver,
     interpret_driver,
+    load_decide,
     prepare,
     run_batch,
 )
@@ -82,6 +83,7 @@ __all__ = [
     "dask_cluster",
     "draw_curves",
     "interpret_driver",
+    "load_decide",
     "log_spaced",
     "plan_study",
     "prepare",

@@ -1,4 +1,4 @@
-"""Compiles the driver over plain kernels, and stores machine code on disk. Only this imports numba.
+"""Compiles drivers and kernels, and stores machine code on disk. Only this imports numba.
 
 Two things about numba's cache need care:
 
@@ -26,28 +26,25 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from threading import Lock
-from types import CellType, FunctionType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 from numba.extending import register_jitable
 
 from aftereffect._core import (
+    DecideSlots,
     Engine,
     Params,
     PolicyKernels,
     SlotKernels,
     State,
-    World,
-    WorldKernels,
     sources_digest,
 )
 from aftereffect.errors import ParameterError
-from aftereffect.simulation._contents import Contents, list_globals, strip_locations
+from aftereffect.simulation._clones import Clones
 from aftereffect.simulation._driver import (
     BatchPlay,
-    TakeState,
     make_batch_driver,
     make_driver,
     make_take_state,
@@ -55,17 +52,11 @@ from aftereffect.simulation._driver import (
 )
 from aftereffect.simulation._streams import Register
 
-#: What kernels read by the names of fields: the states of a batch, the parameters, the world.
-Read: TypeAlias = tuple[State, Params, World]
-
 _UNUSED_DAYS = 30
 #: An empty file in a driver's folder that numba takes for its source.
 _STAMP = "driver.py"
 _lock = Lock()
-_drivers: dict[tuple[str, Any], BatchPlay] = {}
-#: Copies that drivers share, by name and whether calls of them are put in place: numba compiles
-#: each of them once in a process.
-_shared: dict[tuple[str, bool], FunctionType] = {}
+_programs: dict[tuple[str, Any], Any] = {}
 _config: Any = numba.config  # filled at run time, so unknown to type checkers
 _types: Any = numba.types
 _typeof: Any = numba.typeof
@@ -85,70 +76,103 @@ def compile_batch_driver(
     """Compile the batch driver for these kernels; it runs without the interpreter's lock.
 
     State and parameters are examples: machine code is made for the types of their fields.
+
+    A driver is one function for a whole run, and one around it for a batch. Within a run nothing is
+    allocated, so references to arrays need not be counted: that took half the time of rounds of one
+    slot. The function around it counts, because it gets Python objects.
     """
+    play = make_driver(policy, engine.kernels)
+    play_batch = make_batch_driver(play, make_take_state(state))
     read = (stack_states(state, 1), params, engine.world)
-    take_state = make_take_state(state)
+    # A round may last nanoseconds, so calls are put in place. Policies that look at every slot do
+    # more in one, and their kernels are large: that would take long to compile.
+    inline = not isinstance(policy, SlotKernels)
+    fast: BatchPlay = _compile_once(_Program(play_batch, play, inline, read, _sign_driver(*read)))
+    return fast
+
+
+def compile_decide(kernels: SlotKernels, state: State, params: Params) -> DecideSlots:
+    """Compile one kernel, for live experiments: it does in machine code what it does in Python."""
+    fast: DecideSlots = _compile_once(_describe_decide(kernels, state, params))
+    return fast
+
+
+def is_stored(kernels: SlotKernels, state: State, params: Params) -> bool:
+    """Whether `compile_decide` finds its machine code on the disk."""
+    program = _describe_decide(kernels, state, params)
+    folder = _cache_folder(program.clone().root.__qualname__, program.read)
+    return folder is not None and any(folder.rglob("*.nbc"))
+
+
+def _describe_decide(kernels: SlotKernels, state: State, params: Params) -> "_Program":
+    signature = (_typeof(state), _typeof(params), _types.int64, _types.npy_rng)
+    return _Program(kernels.decide, None, inline=False, read=(state, params), signature=signature)
+
+
+class _Program(NamedTuple):
+    """What to compile: a function, one that it calls, and the types of its arguments.
+
+    The `inner` function does not count references, if it is not None. `read` are examples of what
+    kernels read by the names of fields.
+    """
+
+    root: Any
+    inner: Any
+    inline: bool
+    read: tuple[Any, ...]
+    signature: Any
+
+    def clone(self, **options: bool) -> Clones:
+        return Clones(self.root, self.inner, inline=self.inline, **options)
+
+
+def _compile_once(program: _Program) -> Any:
     with _lock:  # numba's cache folder is a global; and two threads should not compile the same
-        clones = _Clones(policy, engine.kernels, take_state)
-        key = (clones.play_batch.__qualname__, _typeof(read))
-        if key not in _drivers:
-            _drivers[key] = _compile_any_way(policy, engine, take_state, read)
-        return _drivers[key]
+        key = (program.clone().root.__qualname__, _typeof(program.read))
+        if key not in _programs:
+            _programs[key] = _compile_any_way(program)
+        return _programs[key]
 
 
-def _compile_any_way(
-    policy: PolicyKernels | SlotKernels, engine: Engine, take_state: TakeState, read: Read
-) -> BatchPlay:
+def _compile_any_way(program: _Program) -> Any:
     """Compile without counting references; with, if kernels need it; raise if that fails too."""
     with suppress(*_FAILURES):
-        return _compile(_Clones(policy, engine.kernels, take_state), read, counting=False)
+        return _compile(program, program.clone(), counting=False)
     with suppress(*_FAILURES):  # a kernel makes arrays of its own
-        unshared = _Clones(policy, engine.kernels, take_state, shared=False)  # these count, too
-        return _compile(unshared, read, counting=True)
-    located = _Clones(policy, engine.kernels, take_state, shared=False, located=True)
+        return _compile(program, program.clone(shared=False), counting=True)  # all of these count
+    located = program.clone(shared=False, located=True)
     try:
-        return _compile(located, read, counting=True)
+        return _compile(program, located, counting=True)
     except _FAILURES as error:
         raise _one_line_error(str(error), located) from None  # numba's has hundreds of lines
 
 
-def _compile(clones: "_Clones", read: Read, *, counting: bool) -> BatchPlay:
-    """Compile a driver: one function for a whole run, and one around it for a batch.
-
-    Within a run nothing is allocated, so references to arrays need not be counted: that took half
-    the time of rounds of one slot. The function around it counts, because it gets Python objects.
-    """
+def _compile(program: _Program, clones: Clones, *, counting: bool) -> Any:
     for function in clones.made:
-        if function is clones.play:
+        if function is clones.inner:
             register_jitable(_nrt=counting, no_cpython_wrapper=True, no_cfunc_wrapper=True)(
                 function
             )
-        elif function is not clones.play_batch:
-            # A round may last nanoseconds, so calls are put in place. Policies that look at every
-            # slot do more in one, and their kernels are large: that would take long to compile.
-            inline = not clones.plays_slots
+        elif function is not clones.root:
             # Nobody calls it from C: a wrapper for that would only take time to compile.
-            register_jitable(forceinline=inline, no_cfunc_wrapper=True)(function)
-            if function in clones.shareable:
-                _shared[function.__qualname__, inline] = function
-    folder = _cache_folder(clones.play_batch.__qualname__, read) if clones.readable else None
+            register_jitable(forceinline=clones.inline, no_cfunc_wrapper=True)(function)
+            clones.share(function)
+    root = clones.root
+    folder = _cache_folder(root.__qualname__, program.read) if clones.readable else None
     before, collects = _config.CACHE_DIR, gc.isenabled()
     _config.CACHE_DIR = str(folder or before)
     gc.disable()  # what the compiler makes is in use: to look for garbage takes a tenth of the time
     if folder is not None:  # numba compares the content of the source, and this never changes
-        code = clones.play_batch.__code__
-        clones.play_batch.__code__ = code.replace(co_filename=str(folder / _STAMP))
+        root.__code__ = root.__code__.replace(co_filename=str(folder / _STAMP))
     try:
-        signature = _signature(*map(_typeof, read))
-        fast: BatchPlay = _jit(signature, cache=folder is not None, nogil=True)(clones.play_batch)
-        return fast
+        return _jit(program.signature, cache=folder is not None, nogil=True)(root)
     finally:
         _config.CACHE_DIR = before
         if collects:
             gc.enable()
 
 
-def _one_line_error(message: str, clones: "_Clones") -> ParameterError:
+def _one_line_error(message: str, clones: Clones) -> ParameterError:
     """Shorten a message of numba to one line.
 
     The innermost reason comes first, between the name of a step and a location in a file.
@@ -157,7 +181,7 @@ def _one_line_error(message: str, clones: "_Clones") -> ParameterError:
     if location is None:
         reason, where = (
             message.partition(". Raised from")[0].splitlines()[0],
-            clones.unreadable_by_numba(),
+            _find_unreadable(clones),
         )
     else:
         file, line = Path(location["file"]).name, int(location["line"])
@@ -171,7 +195,19 @@ def _one_line_error(message: str, clones: "_Clones") -> ParameterError:
     )
 
 
-def _signature(states: Any, params: Any, world: Any) -> Any:
+def _find_unreadable(clones: Clones) -> str:
+    """Find the function whose code numba cannot even read, for errors that do not name it."""
+    for function in clones.made:
+        try:
+            _read_by_numba(function)
+        except _FAILURES:
+            code = function.__code__
+            return f"{code.co_name} ({Path(code.co_filename).name}, line {code.co_firstlineno})"
+    return "somewhere"
+
+
+def _sign_driver(states: Any, params: Any, world: Any) -> Any:
+    states, params, world = map(_typeof, (states, params, world))
     matrix, slots = _types.float64[:, ::1], _types.int64[::1]
     words = _types.uint64[::1]
     register = _types.NamedUniTuple(words, len(Register._fields), Register)
@@ -193,104 +229,7 @@ def _signature(states: Any, params: Any, world: Any) -> Any:
     )
 
 
-class _Clones:
-    """Copies of a driver and of all functions that it names, with a digest in their names.
-
-    ``play`` is for a run, ``play_batch`` for a batch. ``readable`` says whether everything that
-    they depend on could be read; if not, the machine code must not outlive this process. Their code
-    holds no file names and line numbers, so that numba finds machine code again after a comment was
-    edited; `located` ones do, for messages, and are not stored. If `shared`, drivers that call the
-    same functions call the same copies; ``made`` are those that no driver has made before.
-    """
-
-    def __init__(
-        self,
-        policy: PolicyKernels | SlotKernels,
-        bandit: WorldKernels,
-        take_state: TakeState,
-        *,
-        shared: bool = True,
-        located: bool = False,
-    ) -> None:
-        self.made: list[FunctionType] = []
-        self.plays_slots = isinstance(policy, SlotKernels)
-        self.shareable: set[FunctionType] = set()
-        play = make_driver(policy, bandit)
-        play_batch = make_batch_driver(play, take_state)
-        contents = Contents(compiled=True)
-        contents.add(play_batch)
-        self._located, self._content = located, contents.digest[:20]
-        self.readable = contents.readable and not located
-        self._begun: dict[FunctionType, FunctionType] = {}
-        self._unshared = (play_batch, play) if shared else None
-        self.play_batch, self.play = self.clone(play_batch), self.clone(play)
-
-    def clone(self, function: Any) -> FunctionType:
-        """Copy a function, with copies of the functions that it names in its globals and cells."""
-        if function in self._begun:  # copied before, or naming itself
-            return self._begun[function]
-        share = self._unshared is not None and function not in self._unshared
-        name = f"{function.__name__}_{self._content}_{len(self._begun)}"
-        if share:
-            contents = Contents(compiled=True)
-            contents.add(function)
-            name = f"{function.__name__}_{contents.digest[:20]}"
-            made = _shared.get((name, not self.plays_slots))
-            if made is not None:
-                self._begun[function] = made
-                return made
-        code = function.__code__
-        cells = tuple(CellType() for _ in code.co_freevars)
-        copy = FunctionType(
-            code if self._located else strip_locations(code),
-            {"__name__": function.__module__},
-            function.__name__,
-            function.__defaults__,
-            cells,
-        )
-        copy.__qualname__ = name
-        copy.__module__ = function.__module__
-        self._begun[function] = copy
-        if code.co_filename.startswith("<"):  # typed in by hand
-            self.readable = False
-        named = {
-            name: function.__globals__[name]
-            for name in sorted(list_globals(code))
-            if name in function.__globals__
-        }
-        copy.__globals__.update({name: self._copy_value(value) for name, value in named.items()})
-        for cell, original in zip(cells, function.__closure__ or (), strict=True):
-            cell.cell_contents = self._copy_value(original.cell_contents)
-        self.made.append(copy)
-        if share and self.readable:  # as is all that it names
-            self.shareable.add(copy)
-        return copy
-
-    def _copy_value(self, value: Any) -> Any:
-        return self.clone(value) if isinstance(value, FunctionType) else value
-
-    def name_at(self, file: str, line: int) -> str:
-        """Find the function at a line of a file."""
-        codes = [function.__code__ for function in self.made]
-        before = [
-            code
-            for code in codes
-            if Path(code.co_filename).name == file and code.co_firstlineno <= line
-        ]
-        return max(before, key=lambda code: code.co_firstlineno).co_name if before else "somewhere"
-
-    def unreadable_by_numba(self) -> str:
-        """Find the function whose code numba cannot even read, for errors that do not name it."""
-        for function in self.made:
-            try:
-                _read_by_numba(function)
-            except _FAILURES:
-                code = function.__code__
-                return f"{code.co_name} ({Path(code.co_filename).name}, line {code.co_firstlineno})"
-        return "somewhere"
-
-
-def _cache_folder(name: str, read: Read) -> Path | None:
+def _cache_folder(name: str, read: tuple[Any, ...]) -> Path | None:
     """Make a driver's folder; None where none can be written: then nothing is stored."""
     try:
         versions = f"{numba.__version__} {np.__version__} {platform.python_version()}"

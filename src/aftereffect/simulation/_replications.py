@@ -1,5 +1,7 @@
 """A task is data: which policy, in which bandit, which replications. Running it gives arrays."""
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aftereffect._core import (
+    DecideSlots,
     Engine,
     Matrix,
     Params,
@@ -52,6 +55,37 @@ def compile_driver(
     from aftereffect.simulation._compiled import compile_batch_driver
 
     return compile_batch_driver(policy, engine, state, params)
+
+
+def load_decide(policy: Policy, arms: int, horizon: int) -> DecideSlots:
+    """Compile `decide` of a policy that looks at every slot, for use outside of simulations.
+
+    Policies of this package are compiled in another process if their machine code is not stored
+    yet, so that the threads of a service go on meanwhile. Others are rehearsed first.
+    """
+    from aftereffect.simulation._compiled import compile_decide, is_stored
+
+    kernels = policy.kernels()
+    if not isinstance(kernels, SlotKernels):
+        raise TypeError(f"{policy} does not look at every slot")
+    given = kernels, policy.initial_for(arms, horizon), policy.params(arms, horizon)
+    if describe_own_code(policy):
+        rehearse(policy, arms, horizon)
+    elif not is_stored(*given):
+        # If it fails, the policy is compiled below.
+        subprocess.run([sys.executable, "-c", _COMPILE, str(policy)], check=False)
+    return compile_decide(*given)
+
+
+#: Compiles `decide` of a policy, given its spec string.
+_COMPILE = """
+import sys
+from aftereffect._core import parse
+from aftereffect.policies import Policy
+from aftereffect.simulation._compiled import compile_decide
+policy = parse(sys.argv[1], Policy)
+compile_decide(policy.kernels(), policy.initial_for(2, 8), policy.params(2, 8))
+"""
 
 
 def describe_data(bandit: Bandit) -> str:

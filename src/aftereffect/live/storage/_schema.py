@@ -9,10 +9,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import DBAPICursor
 
 from aftereffect.errors import CorruptionError, StorageError
-from aftereffect.live.events import Event, EventKind, hash_fields, is_intact
+from aftereffect.live.events import Event, EventKind, hash_event, is_intact
 
 #: The version of the tables below.
-VERSION = 3
+VERSION = 4
 
 metadata = sa.MetaData()
 
@@ -58,6 +58,7 @@ events = sa.Table(
     sa.Column("key", sa.Text),
     sa.Column("version", sa.Text, nullable=False),
     sa.Column("at", sa.Text, nullable=False),
+    sa.Column("probabilities", sa.Text),
     sa.Column("hash", sa.LargeBinary, nullable=False),
     # A slot has one decision and one total per revision, whatever a program does.
     sa.UniqueConstraint("experiment", "slot", "kind", "revision"),
@@ -128,18 +129,20 @@ def _rename_totals(connection: sa.Connection) -> None:
 def _rename_kinds(connection: sa.Connection, experiment: int, digest: bytes) -> None:
     renamed = {"outcome": "total", "close": "end"}
     of = events.c.experiment == experiment
-    fields = sa.select(*(events.c[name] for name in Event._fields)).where(of).order_by(events.c.seq)
+    # Version 3 had no probabilities.
+    names = (name for name in Event._fields if name != "probabilities")
+    fields = sa.select(*(events.c[name] for name in names)).where(of).order_by(events.c.seq)
     change = events.update().where(of, events.c.seq == sa.bindparam("of_seq"))
     seq, before, after = 0, digest, digest
     while rows := connection.execute(fields.where(events.c.seq > seq).limit(10_000)).all():
         changes = []
         for row in rows:
-            event = Event(*row)
+            event = Event(**dict(row._mapping), probabilities=None)
             if not is_intact(event, before):
                 break
             kind = cast(EventKind, renamed.get(event.kind, event.kind))
             seq, before = event.seq, event.hash
-            after = hash_fields(after, event._replace(kind=kind)[:-1])
+            after = hash_event(after, event._replace(kind=kind))
             changes.append({"of_seq": seq, "kind": kind, "hash": after})
         if changes:
             connection.execute(change, changes)
@@ -147,10 +150,16 @@ def _rename_kinds(connection: sa.Connection, experiment: int, digest: bytes) -> 
             return
 
 
+def _add_probabilities(connection: sa.Connection) -> None:
+    """Version 4: decisions have the probabilities with which they were drawn."""
+    connection.exec_driver_sql("ALTER TABLE aftereffect_events ADD COLUMN probabilities TEXT")
+
+
 #: What makes each version from the one before. A migration never changes once it is released.
 MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {
     2: _seal_tokens,
     3: _rename_totals,
+    4: _add_probabilities,
 }
 
 

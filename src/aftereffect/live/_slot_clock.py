@@ -1,0 +1,247 @@
+"""When slots begin, by the clocks of a time zone, and the totals of slots before the first."""
+
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import numpy as np
+
+from aftereffect._core import Calendar, check_choice, check_float, short_repr
+from aftereffect.errors import InputError, ParameterError
+from aftereffect.rewards import (
+    SLOT_LENGTHS,
+    SlotName,
+    TimedTotal,
+    check_timed_totals,
+    lay_out,
+    read_timed_totals,
+)
+
+#: The most slots of a history: eleven years of hours.
+MAX_LIVE_HISTORY = 100_000
+_DAY = timedelta(days=1)
+
+
+class SlotClock(NamedTuple):
+    """The length of slots, the time at which slot 0 begins on the wall, and the time zone.
+
+    Slots shorter than a day all last equally long. When clocks change, days have one hour more or
+    less, and so many more or fewer slots. Slots of a day or a week begin at the same time of day.
+
+    A policy counts slots by the clock on the wall, so that a place in the week is always the same
+    hour: see `place_on_wall`.
+
+    Examples
+    --------
+    >>> clock = SlotClock("1h", datetime(2026, 3, 29), "Europe/Berlin")
+    >>> [clock.find_time(slot).isoformat() for slot in (1, 2)]
+    ['2026-03-29T01:00:00+01:00', '2026-03-29T03:00:00+02:00']
+    >>> [clock.place_on_wall(slot) for slot in (0, 1, 2, 3)]
+    [0, 1, 3, 4]
+    """
+
+    slot: SlotName
+    start: datetime
+    timezone: str
+
+    @property
+    def length(self) -> timedelta:
+        """The length of a slot."""
+        return SLOT_LENGTHS[self.slot][0]
+
+    @property
+    def calendar(self) -> Calendar:
+        """How slots lie in days and weeks."""
+        per_day = SLOT_LENGTHS[self.slot][1]
+        week = Calendar(per_day).slots_per_week
+        monday = self.start.date() - timedelta(days=self.start.weekday())
+        since = self.start - datetime.combine(monday, datetime.min.time())
+        return Calendar(per_day, since // self.length % week)
+
+    def find_time(self, slot: int) -> datetime:
+        """The time at which a slot begins."""
+        zone = find_zone(self.timezone)
+        try:
+            if self.length >= _DAY:
+                return (self.start + slot * self.length).replace(tzinfo=zone)
+            begin = self.start.replace(tzinfo=zone).astimezone(UTC)
+            return (begin + slot * self.length).astimezone(zone)
+        except OverflowError:
+            raise ParameterError(f"slot {slot:,} begins after the year 9999") from None
+
+    def place_on_wall(self, slot: int) -> int:
+        """The slots that clocks have shown since the start; equal for an hour that comes twice."""
+        if self.length >= _DAY or slot == 0:
+            return slot
+        return (self.find_time(slot).replace(tzinfo=None) - self.start) // self.length
+
+    def find_slot(self, time: datetime) -> int:
+        """The slot that begins at a time; negative before the start.
+
+        A time without an offset from UTC is one of this time zone; the first, if it comes twice.
+        """
+        zone = find_zone(self.timezone)
+        local = time.replace(tzinfo=zone) if time.tzinfo is None else time.astimezone(zone)
+        if self.length >= _DAY:
+            since = local.replace(tzinfo=None) - self.start
+        else:
+            since = local.astimezone(UTC) - self.start.replace(tzinfo=zone).astimezone(UTC)
+        number, rest = divmod(since, self.length)
+        if rest:
+            raise InputError(
+                f"no slot begins at {time.isoformat()}: slots of {self.slot} begin at "
+                f"{self.start.isoformat()}"
+            )
+        return number
+
+    def is_double(self, time: datetime) -> bool:
+        """Whether clocks show a time without an offset twice."""
+        zone = find_zone(self.timezone)
+        first, second = (time.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1))
+        return time.tzinfo is None and first != second
+
+
+def make_clock(slot: object, start: object, timezone: object) -> SlotClock:
+    """Check the settings of a clock.
+
+    >>> make_clock("1d", "2026-03-02", "UTC").start
+    datetime.datetime(2026, 3, 2, 0, 0)
+    """
+    length = check_choice("slot", slot, SLOT_LENGTHS)
+    if not isinstance(timezone, str):
+        raise ParameterError(f"timezone must be a name, got {short_repr(timezone)}")
+    zone = find_zone(timezone)
+    begin = read_time("start", start)
+    if begin.tzinfo is not None:
+        begin = begin.astimezone(zone).replace(tzinfo=None)
+    # A time that clocks skip becomes the one an hour later.
+    begin = begin.replace(tzinfo=zone).astimezone(UTC).astimezone(zone).replace(tzinfo=None)
+    return SlotClock(length, begin, timezone)  # type: ignore[arg-type]  # it was checked
+
+
+def place_history(
+    slot: str | None, start: object, timezone: str | None, history: object
+) -> tuple[SlotClock | None, tuple[float | None, ...]]:
+    """Find the clock of an experiment, and the totals before slot 0, the last one directly before.
+
+    Parameters
+    ----------
+    slot, start, timezone
+        The settings of the clock. If there is no start, slot 0 follows the last slot of a history
+        with times; without one it is the next full slot.
+    history
+        The path of a file (see `read_timed_totals`), pairs of a time and a total, or totals.
+    """
+    rows, totals = _read_history(history)
+    if slot is None:
+        if start is not None or timezone is not None or rows:
+            given = "a history with times" if rows else "a start or a time zone"
+            raise ParameterError(f"{given} needs the length of a slot: pass slot, such as 1h")
+        return None, totals
+    zone = timezone or "UTC"
+    if start is None and rows:
+        last = max(_find_wall(row, zone) for row in rows)
+        start = last + SLOT_LENGTHS[check_choice("slot", slot, SLOT_LENGTHS)][0]  # type: ignore[index]
+    clock = make_clock(slot, find_next_slot(slot, zone) if start is None else start, zone)
+    if not rows:
+        return clock, totals
+
+    def find_place(time: datetime) -> int:
+        if clock.find_slot(time) >= 0:
+            raise InputError(
+                f"{time.isoformat()} is not before the start, {clock.start.isoformat()}"
+            )
+        wall = _find_wall(TimedTotal(0, time, 0.0), zone)
+        return (wall - clock.start) // clock.length
+
+    source = str(history) if isinstance(history, (str, os.PathLike)) else "history"
+    first, placed = lay_out(rows, source, find_place, clock.is_double)
+    _check_length(-first)
+    padded = [*placed, *[np.nan] * (-first - len(placed))]
+    return clock, tuple(None if np.isnan(total) else float(total) for total in padded)
+
+
+def _read_history(history: object) -> tuple[list[TimedTotal], tuple[float | None, ...]]:
+    """Read rows with times, or totals without."""
+    if history is None:
+        return [], ()
+    if isinstance(history, (str, os.PathLike)):
+        rows = read_timed_totals(os.fspath(history))
+        if not rows:
+            raise InputError(f"{history} must hold at least one total, got none")
+        return rows, ()
+    if not isinstance(history, (Sequence, np.ndarray)):
+        raise ParameterError(
+            f"history must be a path, or a list of (time, total), got {short_repr(history)}"
+        )
+    if len(history) and isinstance(history[0], (tuple, list)):
+        return check_timed_totals(history), ()
+    return [], check_totals(list(history))
+
+
+def check_totals(history: Sequence[object]) -> tuple[float | None, ...]:
+    """Check totals that were observed before slot 0; None where one is missing.
+
+    >>> check_totals([37, None])
+    (37.0, None)
+    """
+    _check_length(len(history))
+    return tuple(
+        None if total is None or total != total else check_float("a total of the history", total)
+        for total in history
+    )
+
+
+def _check_length(slots: int) -> None:
+    if slots > MAX_LIVE_HISTORY:
+        raise ParameterError(
+            f"a history must begin at most {MAX_LIVE_HISTORY:,} slots before the start, "
+            f"got {slots:,}: give the last part of it"
+        )
+
+
+def _find_wall(row: TimedTotal, timezone: str) -> datetime:
+    """The time of a row on the wall of a time zone."""
+    if row.time.tzinfo is None:
+        return row.time
+    return row.time.astimezone(find_zone(timezone)).replace(tzinfo=None)
+
+
+def find_next_slot(slot: str, timezone: str) -> datetime:
+    """The next full slot from now on, on the wall of a time zone."""
+    length = SLOT_LENGTHS[check_choice("slot", slot, SLOT_LENGTHS)][0]  # type: ignore[index]
+    now = datetime.now(find_zone(timezone)).replace(tzinfo=None)
+    monday = datetime.combine(now.date() - timedelta(days=now.weekday()), datetime.min.time())
+    return monday + -(-(now - monday) // length) * length
+
+
+def read_time(name: str, given: object) -> datetime:
+    """Read a time in ISO 8601.
+
+    >>> read_time("start", "2026-03-02T14:00").hour
+    14
+    """
+    if isinstance(given, datetime):
+        return given
+    try:
+        return datetime.fromisoformat(str(given))
+    except ValueError:
+        raise ParameterError(
+            f"{name} must be a time such as 2026-03-02T00:00, got {short_repr(given)}"
+        ) from None
+
+
+def find_zone(name: str) -> ZoneInfo:
+    """Find a time zone by its name.
+
+    >>> find_zone("Europe/Berlin").key
+    'Europe/Berlin'
+    """
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ParameterError(
+            f"timezone must be a name such as UTC or Europe/Berlin, got {short_repr(name)}"
+        ) from None

@@ -1,0 +1,245 @@
+"""The state of an experiment whose policy looks at every slot."""
+
+import json
+import math
+from collections.abc import Iterable
+from typing import Any, cast
+
+from aftereffect._core import DecideSlots, SlotKernels, State
+from aftereffect.live._rounds import Round, RoundPlan
+from aftereffect.live._state import Choice, ExperimentState
+from aftereffect.live.events import Event, Link
+from aftereffect.live.settings import Settings
+from aftereffect.policies import named_arrays
+
+#: The slots for which a policy's state has room at first, and by which it grows.
+_ROOM = 4_096
+#: The arm of a slot that was skipped.
+_NONE = -1
+
+_decides: dict[SlotKernels, DecideSlots] = {}
+
+
+class SlotState(ExperimentState):
+    """The state of an experiment whose policy looks at every slot.
+
+    A round is a block of slots, and ends whether or not its totals are known. Before the next one
+    is decided, the policy is shown all slots that are new, or whose total has come or changed
+    since, in their order. So totals may come at any time, in any order, and can always be revised:
+    only later decisions change.
+
+    A policy counts slots by the clock on the wall (see `SlotClock`). It is shown a slot without a
+    decision as if the arm before it had gone on, unless a total says which arm was played.
+    """
+
+    def __init__(self, settings: Settings, start: Link) -> None:
+        super().__init__(settings, start)
+        #: The arm that was played, and the total, by slot; NaN where it is not known.
+        self.played: list[int] = []
+        self.totals: list[float] = []
+        #: Slots that were decided and have no total, in order.
+        self.unanswered: dict[int, None] = {}
+        #: The number of slots that the policy was shown, and those of them that have changed since.
+        self.shown = 0
+        self.changed: dict[int, None] = {}
+        #: The number of slots on the wall that the policy was shown.
+        self.shown_on_wall = 0
+
+    @property
+    def _kernels(self) -> SlotKernels:
+        return cast(SlotKernels, self.settings.policy.kernels())
+
+    def _make_policy_state(self) -> State:
+        history = self.settings.history
+        state = self._make_room(len(history) + _ROOM)
+        for slot, total in enumerate(history, -len(history)):
+            self._kernels.observe(state, self.params, slot, 0, math.nan if total is None else total)
+        return state
+
+    def _make_room(self, slots: int) -> State:
+        self._room = slots
+        return self.settings.policy.initial_for(len(self.settings.arms), slots)
+
+    @property
+    def outstanding(self) -> int:
+        return len(self.unanswered)
+
+    def is_learned(self, slot: int) -> bool:
+        return slot < self.shown and slot not in self.changed
+
+    def can_revise(self, slot: int) -> bool:
+        return True
+
+    def find_outstanding(self, slot: int) -> int | None:
+        return self.played[slot] if slot in self.unanswered else None
+
+    def list_awaited(self) -> Iterable[int]:
+        return self.unanswered
+
+    def _is_round_over(self) -> bool:
+        return self.round is None or self.next_slot > self.round.until
+
+    def _copy(self) -> "SlotState":
+        twin = cast(SlotState, super()._copy())
+        twin.changed = dict(self.changed)
+        return twin
+
+    def _close_round(self, *, at_once: bool = False) -> Round | None:
+        over = self.round
+        self._show_slots()
+        if over is not None:
+            self.round, self.rounds = None, self.rounds + 1
+            self.arm_totals.rounds[over.arm] += 1
+        return over
+
+    def decide(self) -> Choice:
+        if self._is_round_over():
+            self._close_round()
+            place = self._place(self.next_slot)
+            decide = self._load_decide()
+            arm, slots = decide(self.policy_state, self.params, place, self.draws.generator)
+            until = self._find_end(place, int(slots))
+            plan = RoundPlan(int(arm), until - self.next_slot + 1, until - self.next_slot + 1)
+            chances = [float(chance) for chance in self.policy_state.probabilities]
+            self.round = Round(self.rounds, plan, until, probabilities=json.dumps(chances))
+        current = cast(Round, self.round)
+        plan, until = current.plan, current.until
+        chances_text = current.probabilities
+        return Choice(self.next_slot, current.number, plan.arm, until, plan.window, chances_text)
+
+    def _load_decide(self) -> DecideSlots:
+        """The kernel in machine code: in Python it would take seconds."""
+        if self._kernels not in _decides:
+            from aftereffect.simulation import load_decide  # which takes a second to import
+
+            arms, slots = len(self.settings.arms), self.settings.planned_slots
+            _decides[self._kernels] = load_decide(self.settings.policy, arms, slots)
+        return _decides[self._kernels]
+
+    def _place(self, slot: int) -> int:
+        """The number by which the policy knows a slot."""
+        clock = self.settings.clock
+        return slot if clock is None else clock.place_on_wall(slot)
+
+    def _find_end(self, place: int, slots: int) -> int:
+        """The last slot of a block of so many slots on the wall."""
+        last = self.settings.planned_slots - 1
+        until = min(self.next_slot + slots - 1, last)
+        while until > self.next_slot and self._place(until) > place + slots - 1:
+            until -= 1
+        while until < last and self._place(until + 1) <= place + slots - 1:
+            until += 1
+        return until
+
+    def _show_slots(self) -> None:
+        """Show the policy what is new, in the order of the slots."""
+        for slot in sorted(self.changed):
+            self._show(slot, self._place(slot))
+        for slot in range(self.shown, self.next_slot):
+            place = self._place(slot)
+            while self.shown_on_wall < place:  # an hour that clocks skip
+                self._observe(self.shown_on_wall, self._find_arm(slot - 1), math.nan)
+            self._show(slot, place)
+        self.shown = self.next_slot
+        self.changed.clear()
+        self.learned = int(self.arm_totals.counts.sum())
+
+    def _show(self, slot: int, place: int) -> None:
+        self._observe(place, self._find_arm(slot), self.totals[slot])
+
+    def _observe(self, place: int, arm: int, total: float) -> None:
+        needed = len(self.settings.history) + place + 1
+        if needed > self._room:
+            old, self.policy_state = self.policy_state, self._make_room(2 * needed)
+            larger = dict(named_arrays(self.policy_state))
+            for name, array in named_arrays(old):
+                larger[name][tuple(slice(length) for length in array.shape)] = array
+        self._kernels.observe(self.policy_state, self.params, place, arm, total)
+        self.shown_on_wall = max(self.shown_on_wall, place + 1)
+
+    def _find_arm(self, slot: int) -> int:
+        """The arm that was played; of a skipped slot, the one before."""
+        while slot >= 0 and self.played[slot] == _NONE:
+            slot -= 1
+        return self.played[slot] if slot >= 0 else 0
+
+    def _add_slot(self, arm: int) -> None:
+        self.played.append(arm)
+        self.totals.append(math.nan)
+        self.unanswered[self.next_slot] = None
+
+    def _follow_record(self, recorded: Choice, expected: Choice) -> None:
+        slots = max(recorded.until - recorded.slot + 1, 1)
+        self.rounds = recorded.round
+        self.round = Round(
+            recorded.round,
+            RoundPlan(recorded.arm, slots, recorded.window),
+            recorded.until,
+            probabilities=recorded.probabilities,
+        )
+
+    def _fold_skip(self, event: Event) -> None:
+        count = cast(int, event.until) - event.slot + 1
+        self.played += [_NONE] * count
+        self.totals += [math.nan] * count
+        self.skipped.append((event.slot, event.slot + count - 1))
+        self.next_slot += count
+
+    def _fold_total(self, event: Event) -> None:
+        slot, total, counts = event.slot, event.total, self.arm_totals
+        if event.revision == 0:
+            self.received += 1
+            self.unanswered.pop(slot, None)
+        elif math.isnan(self.totals[slot]):
+            self.missing -= 1
+        else:
+            counts.counts[self.played[slot]] -= 1
+            counts.sums[self.played[slot]] -= self.totals[slot]
+        if event.arm is not None:
+            self.played[slot] = event.arm
+        self.totals[slot] = math.nan if total is None else total
+        if slot < self.shown:
+            self.changed[slot] = None
+        if total is None:
+            self.missing += 1
+            return
+        counts.counts[self.played[slot]] += 1
+        counts.sums[self.played[slot]] += total
+        self.statistics.add(total)
+        if event.revision == 0:
+            self.recent_lateness.append(self.next_slot - 1 - slot)
+        self.last_total_at = event.at
+
+    def write(self) -> dict[str, Any]:
+        """What a snapshot holds of this state more than of others: numbers, and lists of them."""
+        return {
+            "room": self._room,
+            "shown": self.shown,
+            "shown_on_wall": self.shown_on_wall,
+            "played": self.played,
+            "totals": self.totals,
+            "unanswered": list(self.unanswered),
+            "changed": list(self.changed),
+        }
+
+    def read(self, fields: dict[str, Any]) -> None:
+        """Take over what `write` returned."""
+        self.policy_state = self._make_room(fields["room"])
+        self.shown, self.shown_on_wall = fields["shown"], fields["shown_on_wall"]
+        self.played = [int(arm) for arm in fields["played"]]
+        self.totals = list(fields["totals"])
+        self.unanswered = dict.fromkeys(int(slot) for slot in fields["unanswered"])
+        self.changed = dict.fromkeys(int(slot) for slot in fields["changed"])
+
+
+def make_state(settings: Settings, start: Link) -> ExperimentState:
+    """The state of an experiment before its first event.
+
+    >>> from aftereffect import Experiment
+    >>> exp = Experiment.create(
+    ...     "banner", arms=["A", "B"], policy="ars-ucb", reward_range=(0, 9), storage="memory://"
+    ... )
+    >>> type(make_state(exp.settings, Link(0, exp.record.digest))).__name__
+    'ExperimentState'
+    """
+    return (SlotState if settings.looks_at_slots else ExperimentState)(settings, start)
