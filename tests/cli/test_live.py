@@ -133,6 +133,8 @@ def test_json(run):
         "round": 0,
         "until": 0,
         "hold": False,
+        "time": None,
+        "probabilities": None,
     }
     recorded = json.loads(run("tell", "banner", 0, 1.5, "--format", "json"))
     assert recorded == [{"slot": 0, "total": 1.5, "change": "recorded", "arm": "A"}]
@@ -145,7 +147,15 @@ def test_json(run):
         "mean": 1.5,
         "radius": 0.0,
     }
-    assert status["next"] == {"slot": 1, "arm": "B", "round": 1, "until": 1, "hold": False}
+    assert status["next"] == {
+        "slot": 1,
+        "arm": "B",
+        "round": 1,
+        "until": 1,
+        "hold": False,
+        "time": None,
+        "probabilities": None,
+    }
     (line,) = json.loads(run("history", "banner", "--format", "json"))
     assert (line["slot"], line["arm"], line["total"], line["missing"]) == (0, "A", 1.5, False)
     assert json.loads(run("verify", "banner", "--format", "json")) == {
@@ -162,7 +172,10 @@ def test_json(run):
 
 @pytest.mark.usefixtures("banner")
 def test_csv(run):
-    assert run("ask", "banner", "--format", "csv") == "slot,arm,round,until,hold\n0,A,0,0,false\n"
+    assert (
+        run("ask", "banner", "--format", "csv")
+        == "slot,arm,round,until,hold,time,probabilities\n0,A,0,0,false,,\n"
+    )
     assert (
         run("mark-missing", "banner", 0, "--format", "csv")
         == "slot,total,change,arm\n0,,recorded,A\n"
@@ -176,7 +189,7 @@ def test_csv(run):
         "radius": "",
     }
     assert run("history", "banner", "--format", "csv").startswith(
-        "slot,arm,played,round,hold,total,missing,learned,revisions,decided_at,received_at\n0,A,"
+        "slot,arm,played,round,hold,total,missing,learned,revisions,decided_at,received_at,time,probability\n0,A,"
     )
     assert run("history", "banner", "--after", 5, "--format", "csv").count("\n") == 1
     assert run("verify", "banner", "--format", "csv").startswith(

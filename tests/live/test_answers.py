@@ -52,6 +52,8 @@ def test_every_answer_is_a_dictionary_that_json_can_write(banner):
         "round": 0,
         "until": 0,
         "hold": False,
+        "time": None,
+        "probabilities": None,
     }
     assert record.to_dict() == {
         "slot": 0,

@@ -219,7 +219,7 @@ def test_an_outage_is_skipped_and_the_round_goes_on_after_it():
     lines = experiment.history()
     assert [line.slot for line in lines if line.arm is None] == [3, 4, 5, 6, 7]
     assert lines[4] == ae.live.SlotRecord(
-        4, None, None, None, False, None, False, False, 0, None, None
+        4, None, None, None, False, None, False, False, 0, None, None, None, None
     )
     with pytest.raises(
         ae.ConflictError, match="slot 4 was skipped, and skipped slots are not decided"

@@ -89,15 +89,17 @@ def test_a_policy_that_needs_no_horizon_plays_the_same_without_one(policy):
     ]
 
 
-def test_the_random_numbers_are_those_of_numpy_from_any_count_on():
+def test_the_random_numbers_are_those_of_numpy_from_any_position_on():
     numbers = (
         np.random.Generator(np.random.PCG64(seed_sequence(7, 0, POLICY))).random(1_000).tolist()
     )
     draws = Draws(7)
     assert [draws.random() for _ in range(1_000)] == numbers
-    assert draws.count == 1_000
-    later = Draws(7, count=500)
+    draws = Draws(7)
+    assert [draws.random() for _ in range(500)] == numbers[:500]
+    later = Draws(7, draws.position)
     assert [later.random() for _ in range(500)] == numbers[500:]
+    assert [draws.generator.random() for _ in range(500)] == numbers[500:]
 
 
 def test_no_compiler_on_the_live_path(tmp_path):

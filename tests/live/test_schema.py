@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import aftereffect as ae
-from aftereffect.live.events import hash_fields
+from aftereffect.live.events import hash_event
 from aftereffect.live.storage import _schema as schema
 from aftereffect.live.storage._schema import VERSION
 from databases import SETTINGS, everything, lines_of, url
@@ -26,7 +26,7 @@ def test_a_newer_schema_is_refused(whole):
     ):
         with pytest.raises(
             ae.StorageError,
-            match=r"its tables have version 7, made by a newer aftereffect; this version can read up to 3: update aftereffect$",
+            match=r"its tables have version 7, made by a newer aftereffect; this version can read up to 4: update aftereffect$",
         ):
             call()
     assert lines_of(whole) == before
@@ -174,10 +174,11 @@ def test_the_tables_in_postgresql_are_migrated_too(postgres):
         experiment.tell(0, 37)
         with experiment.read_log() as view:
             decision, total = view.events(0, 10)
-    old_hash = hash_fields(decision.hash, total._replace(kind="outcome")[:-1]).hex()
+    old_hash = hash_event(decision.hash, total._replace(kind="outcome")).hex()
     for statement in (
         f"UPDATE aftereffect_events SET kind = 'outcome', hash = '\\x{old_hash}' WHERE seq = 2",
         "ALTER TABLE aftereffect_events RENAME COLUMN total TO value",
+        "ALTER TABLE aftereffect_events DROP COLUMN probabilities",
         "ALTER TABLE aftereffect_tokens DROP COLUMN seal",
         "DROP TABLE aftereffect_removed",
         "UPDATE aftereffect_schema SET version = 1",

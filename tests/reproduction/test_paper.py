@@ -316,7 +316,9 @@ def test_what_does_not_fit_is_played_again(folder, tmp_path, change):
 
 
 def test_other_code_is_another_result(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("aftereffect.simulation._plan.describe_code", lambda: "aftereffect of tomorrow")
+    monkeypatch.setattr(
+        "aftereffect.simulation._plan.describe_code", lambda: "aftereffect of tomorrow"
+    )
     assert shown_study(FIGURES["14"], PAPER_ORDER, SMALL).load(folder) is None
 
 

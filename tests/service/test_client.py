@@ -272,7 +272,9 @@ def test_fields_of_a_newer_service_are_ignored(service, tmp_path):
 def test_a_field_that_an_older_service_lacks():
     with (
         answering(lambda *_: (200, {}, b'{"slot": 0, "arm": "A"}')) as url,
-        pytest.raises(ae.ServiceError, match="the answer lacks hold, round, until"),
+        pytest.raises(
+            ae.ServiceError, match="the answer lacks hold, probabilities, round, time, until"
+        ),
     ):
         ae.Client(url).experiment("banner").ask(0)
 

@@ -150,7 +150,9 @@ def test_a_larger_grid_keeps_the_cells_of_the_smaller(file, tmp_path):
 def test_other_code_is_played_again(file, tmp_path, monkeypatch):
     source, out = file(SMALL), tmp_path / "out"
     ae.Sweep.read(source).play(out)
-    monkeypatch.setattr("aftereffect.simulation._plan.describe_code", lambda: "aftereffect of tomorrow")
+    monkeypatch.setattr(
+        "aftereffect.simulation._plan.describe_code", lambda: "aftereffect of tomorrow"
+    )
     assert ae.Sweep.read(source).play(out).reused == 0
 
 

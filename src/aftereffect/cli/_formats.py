@@ -16,6 +16,7 @@ from aftereffect.lag import LagEstimate
 from aftereffect.live import (
     ArmStatus,
     Decision,
+    Slot,
     SlotRecord,
     Status,
     TotalRecord,
@@ -24,14 +25,15 @@ from aftereffect.live import (
 )
 from aftereffect.rewards import find_other_separator
 
-_COLUMNS = ("slot", "total")
+#: The slot by its number, or by its time.
+_SLOT, _TIME, _TOTAL = "slot", "time", "total"
 #: An optional column: the arm that was really played, where it is not the one decided.
 _ARM = "arm"
 #: What people write where there is no number.
 _MISSING = ("", "missing")
 
 
-def read_totals_file(path: Path) -> list[tuple[int, float | None, str | None]]:
+def read_totals_file(path: Path) -> list[tuple[Slot, float | None, str | None]]:
     """Read slots, totals and arms; a missing total is None.
 
     A file with any line that cannot be read is refused as a whole.
@@ -40,7 +42,9 @@ def read_totals_file(path: Path) -> list[tuple[int, float | None, str | None]]:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = csv.DictReader(file, strict=True)
             names = list(rows.fieldnames or ())
-            absent = [name for name in _COLUMNS if name not in names]
+            by_time = _TIME in names and _SLOT not in names
+            columns = (_TIME if by_time else _SLOT, _TOTAL)
+            absent = [name for name in columns if name not in names]
             if absent:
                 separator = find_other_separator(",".join(names))
                 hint = f"; its columns are separated by {separator!r}: use commas"
@@ -48,10 +52,10 @@ def read_totals_file(path: Path) -> list[tuple[int, float | None, str | None]]:
                     f"the first line of {path} must name the columns slot and total, "
                     f"got no {' and no '.join(absent)}{hint if separator else ''}"
                 )
-            doubled = [name for name in (*_COLUMNS, _ARM) if names.count(name) > 1]
+            doubled = [name for name in (*columns, _ARM) if names.count(name) > 1]
             if doubled:
                 raise InputError(f"{path} has more than one column {doubled[0]}")
-            return [_read_row(path, rows.line_num, row) for row in rows]
+            return [_read_row(path, rows.line_num, row, columns) for row in rows]
     except OSError as error:
         if isinstance(error, InputError):
             raise
@@ -60,12 +64,14 @@ def read_totals_file(path: Path) -> list[tuple[int, float | None, str | None]]:
         raise InputError(f"cannot read {path} as CSV: {error}") from None
 
 
-def _read_row(path: Path, line: int, row: dict[Any, Any]) -> tuple[int, float | None, str | None]:
+def _read_row(
+    path: Path, line: int, row: dict[Any, Any], columns: tuple[str, str]
+) -> tuple[Slot, float | None, str | None]:
     if None in row or None in row.values():  # a comma within a number, or a file that was cut off
         hint = ": if numbers have decimal commas, use points" if None in row else ""
         raise InputError(f"{path}, line {line}: expected as many cells as there are columns{hint}")
-    slot, total = (row[name].strip() for name in _COLUMNS)
-    if not (slot.isascii() and slot.isdigit()):
+    slot, total = (row[name].strip() for name in columns)
+    if columns[0] == _SLOT and not (slot.isascii() and slot.isdigit()):
         raise InputError(f"{path}, line {line}: a slot must be a whole number, got {slot!r}")
     try:
         number = None if total.lower() in _MISSING else read_number(total)
@@ -75,7 +81,8 @@ def _read_row(path: Path, line: int, row: dict[Any, Any]) -> tuple[int, float | 
             f"{path}, line {line}: a total must be a number, or empty if it is missing, "
             f"got {total!r}{hint}"
         ) from None
-    return int(slot), number, row.get(_ARM, "").strip() or None
+    number_or_time = int(slot) if columns[0] == _SLOT else slot
+    return number_or_time, number, row.get(_ARM, "").strip() or None
 
 
 T = TypeVar("T")
@@ -108,7 +115,8 @@ def _decision_text(decision: Decision) -> str:
         why = f"hold: round {decision.round} waits for totals"
     else:
         why = f"round {decision.round}, planned up to slot {decision.until}"
-    return f"slot {decision.slot}: play {decision.arm} ({why})"
+    time = f" ({format_time(decision.time)})" if decision.time else ""
+    return f"slot {decision.slot}{time}: play {decision.arm} ({why})"
 
 
 def _totals_text(records: Sequence[TotalRecord]) -> str:
@@ -133,7 +141,7 @@ def _history_text(records: Sequence[SlotRecord]) -> str:
         }
         rows.append(
             (
-                str(record.slot),
+                str(record.slot) if record.time is None else format_time(record.time)[:16],
                 record.arm or "-",
                 "-" if record.round is None else str(record.round),
                 "-" if record.total is None else notation(record.total),

@@ -23,11 +23,12 @@ from aftereffect.cli._shared import (
     Numbers,
     OutputFile,
     RealNumber,
+    SlotText,
     SpecText,
     confirm,
 )
 from aftereffect.errors import CorruptionError, ParameterError, UnlikelyTotalError
-from aftereffect.live import DEFAULT_STORAGE, Experiment
+from aftereffect.live import DEFAULT_POLICY, DEFAULT_STORAGE, Experiment, Slot
 
 StorageUrl: TypeAlias = Annotated[
     str,
@@ -56,8 +57,13 @@ def create(
     /,
     *,
     arms: Annotated[str, Parameter(metavar="NAME,...")],
-    policy: SpecText,
-    reward_range: Numbers,
+    policy: SpecText = DEFAULT_POLICY,
+    reward_range: Numbers | None = None,
+    slot: Annotated[str | None, Parameter(metavar="LENGTH")] = None,
+    start: Annotated[str | None, Parameter(metavar="TIME")] = None,
+    timezone: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    history: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    control: Annotated[str | None, Parameter(metavar="NAME")] = None,
     max_total: Number | None = None,
     horizon: Number | None = None,
     seed: Number | None = None,
@@ -74,9 +80,22 @@ def create(
         The names of the arms, separated by commas: A,B,C
     policy
         The policy that decides, such as "ars-ucb" or "clw(d=24)" (see "aftereffect list policies").
+        The default is made for the totals of real businesses, with seasons, drift and noise.
     reward_range
         The smallest and the largest reward that one pull can bring in all, summed over all slots in
-        which it arrives: 0,200
+        which it arrives: 0,200. The default policy does not need it, most others do.
+    slot
+        How long a slot lasts: 15min, 1h, 1d or 1w. With it, slots have times.
+    start
+        When the first slot begins, such as 2026-03-02T00:00. By default, the first slot follows the
+        last one of the history; without a history, it is the next full slot.
+    timezone
+        The time zone of the start and of the history, such as Europe/Berlin. The default is UTC.
+    history
+        A file with the totals before the experiment: a .csv, .csv.gz or .parquet file with the
+        columns "time" and "total".
+    control
+        The arm that was played before the experiment. By default, the first arm.
     max_total
         Refuse totals above this number: they are probably typing errors.
     horizon
@@ -90,6 +109,11 @@ def create(
         arms=[arm.strip() for arm in arms.split(",")],
         policy=policy,
         reward_range=reward_range,
+        slot=slot,
+        start=start,
+        timezone=timezone,
+        history=history,
+        control=control,
         max_total=max_total,
         horizon=horizon,
         seed=seed,
@@ -104,7 +128,7 @@ def ask(
     name: Name,
     /,
     *,
-    slot: Number | None = None,
+    slot: SlotText | None = None,
     storage: StorageUrl = DEFAULT_STORAGE,
     format: PrintFormat = "table",
 ) -> None:
@@ -113,8 +137,8 @@ def ask(
     Parameters
     ----------
     slot
-        The number of the slot: the next one, or one that was decided before. The same slot always
-        gets the same answer. Without this option, every call decides a new slot.
+        The number of the slot, or its time: the next one, or one that was decided before. The same
+        slot always gets the same answer. Without this option, every call decides a new slot.
     """
     with Experiment.open(name, storage=storage) as experiment:
         answer = experiment.ask(slot)
@@ -123,7 +147,7 @@ def ask(
 
 def tell(
     name: Name,
-    slot: Number | None = None,
+    slot: SlotText | None = None,
     total: Number | None = None,
     /,
     *,
@@ -139,7 +163,7 @@ def tell(
     Parameters
     ----------
     slot
-        The number of the slot.
+        The number of the slot, or the time at which it begins.
     total
         Everything that was observed in the slot, whichever arms it came from.
     arm
@@ -147,11 +171,11 @@ def tell(
     yes
         Record the total even if it is far from all earlier totals.
     csv
-        A CSV file with the columns "slot" and "total". The column "arm" is optional: it names the
-        arm that was really played, if it is not the one that "ask" gave. An empty total marks the
-        slot as missing. Either all rows are recorded, or none.
+        A CSV file with the columns "slot" or "time", and "total". The column "arm" is optional: it
+        names the arm that was really played, if it is not the one that "ask" gave. An empty total
+        marks the slot as missing. Either all rows are recorded, or none.
     """
-    totals: list[tuple[int, float | None, str | None]]
+    totals: list[tuple[Slot, float | None, str | None]]
     if csv is None and slot is not None and total is not None:
         totals = [(slot, total, arm)]
     elif csv is not None and slot is None and arm is None:
@@ -168,7 +192,7 @@ def tell(
 
 def mark_missing(
     name: Name,
-    slot: Number,
+    slot: SlotText,
     /,
     *,
     revise: Revise = False,
@@ -180,7 +204,7 @@ def mark_missing(
     Parameters
     ----------
     slot
-        The number of the slot.
+        The number of the slot, or the time at which it begins.
     """
     with Experiment.open(name, storage=storage) as experiment:
         answer = [experiment.mark_missing(slot, revise=revise)]
@@ -189,8 +213,8 @@ def mark_missing(
 
 def skip(
     name: Name,
-    first: Number,
-    last: Number | None = None,
+    first: SlotText,
+    last: SlotText | None = None,
     /,
     *,
     storage: StorageUrl = DEFAULT_STORAGE,

@@ -49,6 +49,12 @@ def _convert_number(type_: Any, tokens: Sequence[Token]) -> int | float:
     return read_number(tokens[0].value)
 
 
+def _convert_slot(type_: Any, tokens: Sequence[Token]) -> int | float | str:
+    """Read the number of a slot, or its time as text."""
+    text = tokens[0].value
+    return text if re.match(r"\d{4}-\d\d-\d\d", text) else read_number(text)
+
+
 def _convert_numbers(type_: Any, tokens: Sequence[Token]) -> tuple[int | float, ...]:
     if len(tokens) > 1:
         together = ",".join(token.value for token in tokens)
@@ -81,6 +87,14 @@ _NUMBER = Parameter(
 )
 #: Where a number is used, Python's own check says whether it is whole and in range.
 Number: TypeAlias = Annotated[int, _NUMBER, _Unchecked()]
+#: The number of a slot, or the time at which it begins.
+SlotText: TypeAlias = Annotated[
+    int | str,
+    Parameter(
+        converter=_convert_slot, n_tokens=1, allow_leading_hyphen=True, metavar="NUMBER|TIME"
+    ),
+    _Unchecked(),
+]
 RealNumber: TypeAlias = Annotated[float, _NUMBER, _Unchecked()]
 Numbers: TypeAlias = Annotated[
     tuple[float, ...],

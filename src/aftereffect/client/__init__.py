@@ -8,6 +8,7 @@
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -15,7 +16,15 @@ from aftereffect._core import check_writable
 from aftereffect.client._remote import RemoteExperiment, path_of
 from aftereffect.client._transport import NOT_A_SERVICE, Transport
 from aftereffect.errors import NotFoundError, ServiceError
-from aftereffect.live import LOG_SUFFIXES, check_absent, read_last_hash
+from aftereffect.live import (
+    DEFAULT_POLICY,
+    LOG_SUFFIXES,
+    HistoryInput,
+    check_absent,
+    read_last_hash,
+    read_past_totals,
+    read_time,
+)
 
 __all__ = [
     "Client",
@@ -68,8 +77,13 @@ class Client:
         name: str,
         *,
         arms: Sequence[str],
-        policy: object,
-        reward_range: Sequence[float],
+        policy: object = DEFAULT_POLICY,
+        reward_range: Sequence[float] | None = None,
+        slot: str | None = None,
+        start: str | datetime | None = None,
+        timezone: str | None = None,
+        history: HistoryInput | None = None,
+        control: str | None = None,
         max_total: float | None = None,
         horizon: int | None = None,
         seed: int | None = None,
@@ -77,13 +91,19 @@ class Client:
         """Create an experiment, as `Experiment.create` does; if it exists, its settings must match.
 
         A policy is sent as its spec string. The service must know it by name: a policy of your own
-        must be registered there too, with ``aftereffect serve --import MODULE``.
+        must be registered there too, with ``aftereffect serve --import MODULE``. A history from a
+        file is read here.
         """
         given: dict[str, Any] = {
             "name": name,
             "arms": list(arms),
             "policy": str(policy),
-            "reward_range": list(reward_range),
+            "reward_range": None if reward_range is None else list(reward_range),
+            "slot": slot,
+            "start": None if start is None else read_time("start", start).isoformat(),
+            "timezone": timezone,
+            "history": None if history is None else _history_to_json(history),
+            "control": control,
             "max_total": max_total,
             "horizon": horizon,
             "seed": seed,
@@ -130,3 +150,14 @@ class Client:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _history_to_json(history: HistoryInput) -> list[Any]:
+    """The totals of a history as the service takes them; a missing one is None."""
+    rows, totals = read_past_totals(history)
+    if not rows:
+        return list(totals)
+    return [
+        {"time": row.time.isoformat(), "total": None if row.total != row.total else row.total}
+        for row in rows
+    ]

@@ -6,8 +6,9 @@ Fields of an answer that this version does not know are ignored: a service may b
 import math
 import os
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
+from datetime import datetime
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
@@ -20,10 +21,12 @@ from aftereffect.live import (
     ArmStatus,
     Decision,
     Difference,
+    Slot,
     SlotRecord,
     Status,
     TotalInput,
     TotalRecord,
+    TotalsInput,
     Verification,
     check_key,
     read_totals,
@@ -67,7 +70,7 @@ class RemoteExperiment:
         """Its name."""
         return self._name
 
-    def ask(self, slot: int | None = None, *, key: str | None = None) -> Decision:
+    def ask(self, slot: Slot | None = None, *, key: str | None = None) -> Decision:
         """Decide the next slot, or repeat the decision for a slot.
 
         Without a slot and without a key, the client makes up a key for this call: a repeated
@@ -89,7 +92,7 @@ class RemoteExperiment:
 
     def tell(
         self,
-        slot: int,
+        slot: Slot,
         total: float,
         *,
         arm: str | None = None,
@@ -106,14 +109,13 @@ class RemoteExperiment:
             slot, {"total": _to_json(total), "arm": arm, "revise": revise, "confirm": confirm}
         )
 
-    def mark_missing(self, slot: int, *, revise: bool = False) -> TotalRecord:
+    def mark_missing(self, slot: Slot, *, revise: bool = False) -> TotalRecord:
         """Record that the total of a slot is lost."""
         return self._tell(slot, {"missing": True, "revise": revise})
 
     def tell_many(
         self,
-        totals: Mapping[int, float | None]
-        | Iterable[tuple[int, float | None] | tuple[int, float | None, str | None]],
+        totals: TotalsInput,
         *,
         revise: bool = False,
         confirm: bool = False,
@@ -124,9 +126,9 @@ class RemoteExperiment:
         _, answer = self._transport.send("POST", f"{self._path}/totals", given)
         return [decode_record(TotalRecord, each) for each in answer["totals"]]
 
-    def skip(self, first: int, last: int | None = None) -> Status:
+    def skip(self, first: Slot, last: Slot | None = None) -> Status:
         """Record that nothing was decided for some slots, from the next one on."""
-        given = {"first": first, "last": first if last is None else last}
+        given = {"first": _to_json(first), "last": _to_json(first if last is None else last)}
         return decode_status(self._transport.send("POST", f"{self._path}/skip", given)[1])
 
     def status(self) -> Status:
@@ -184,12 +186,12 @@ class RemoteExperiment:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _tell(self, slot: int, given: Mapping[str, Any]) -> TotalRecord:
+    def _tell(self, slot: Slot, given: Mapping[str, Any]) -> TotalRecord:
         _, answer = self._transport.send("PUT", f"{self._slot_path(slot)}/total", given)
         return decode_record(TotalRecord, answer)
 
-    def _slot_path(self, slot: int) -> str:
-        return f"{self._path}/slots/{quote(str(slot), safe='')}"
+    def _slot_path(self, slot: Slot) -> str:
+        return f"{self._path}/slots/{quote(str(_to_json(slot)), safe='')}"
 
 
 def path_of(name: str) -> str:
@@ -206,7 +208,9 @@ def _row_to_json(row: TotalInput) -> dict[str, Any]:
 
 
 def _to_json(number: object) -> object:
-    """A number of any type, also of numpy's, in a type that JSON has."""
+    """A number of any type, also of numpy's, or a time, in a type that JSON has."""
+    if isinstance(number, datetime):
+        return number.isoformat()
     if isinstance(number, bool) or not isinstance(number, Real):
         return number
     return int(number) if isinstance(number, Integral) else float(number)

@@ -1,15 +1,16 @@
 """Live experiments: ask which arm to play, and tell what was observed; a storage records both."""
 
 import os
-from collections.abc import Iterable, Mapping
 from typing import Protocol, runtime_checkable
 
 from aftereffect.lag import LagEstimate
 from aftereffect.live._reading import chain_start, check_log_end, read_events
 from aftereffect.live._rules import MAX_KEY_LENGTH, check_key
+from aftereffect.live._slot_clock import MAX_LIVE_HISTORY, read_past_totals, read_time
+from aftereffect.live._slot_state import make_state
 from aftereffect.live._state import Difference, ExperimentState
 from aftereffect.live.events import Event, Link, Snapshot, fingerprint, now
-from aftereffect.live.experiment import Experiment
+from aftereffect.live.experiment import DEFAULT_POLICY, Experiment, HistoryInput
 from aftereffect.live.maintenance import (
     LOG_SUFFIXES,
     Verification,
@@ -23,9 +24,11 @@ from aftereffect.live.maintenance import (
 from aftereffect.live.records import (
     HISTORY_SUFFIXES,
     Decision,
+    Slot,
     SlotRecord,
     TotalInput,
     TotalRecord,
+    TotalsInput,
     read_totals,
     write_csv,
 )
@@ -44,11 +47,13 @@ from aftereffect.live.storage import (
 )
 
 __all__ = [
+    "DEFAULT_POLICY",
     "DEFAULT_STORAGE",
     "HISTORY_SUFFIXES",
     "LOG_SUFFIXES",
     "MAX_ARMS",
     "MAX_KEY_LENGTH",
+    "MAX_LIVE_HISTORY",
     "MAX_LIVE_SLOTS",
     "MAX_NAME_LENGTH",
     "ArmStatus",
@@ -58,10 +63,12 @@ __all__ = [
     "Experiment",
     "ExperimentLike",
     "ExperimentState",
+    "HistoryInput",
     "Link",
     "Log",
     "MemoryStorage",
     "Record",
+    "Slot",
     "SlotRecord",
     "Snapshot",
     "Status",
@@ -69,6 +76,7 @@ __all__ = [
     "TokenRecord",
     "TotalInput",
     "TotalRecord",
+    "TotalsInput",
     "Verification",
     "View",
     "chain_start",
@@ -80,10 +88,13 @@ __all__ = [
     "find_record",
     "fingerprint",
     "is_text",
+    "make_state",
     "now",
     "open_storage",
     "read_events",
     "read_last_hash",
+    "read_past_totals",
+    "read_time",
     "read_totals",
     "remove_exported",
     "write_csv",
@@ -114,12 +125,12 @@ class ExperimentLike(Protocol):
     def name(self) -> str:
         """Its name."""
 
-    def ask(self, slot: int | None = None, *, key: str | None = None) -> Decision:
+    def ask(self, slot: Slot | None = None, *, key: str | None = None) -> Decision:
         """Decide the next slot, or repeat the decision for a slot."""
 
     def tell(
         self,
-        slot: int,
+        slot: Slot,
         total: float,
         *,
         arm: str | None = None,
@@ -128,20 +139,19 @@ class ExperimentLike(Protocol):
     ) -> TotalRecord:
         """Record the total of a slot."""
 
-    def mark_missing(self, slot: int, *, revise: bool = False) -> TotalRecord:
+    def mark_missing(self, slot: Slot, *, revise: bool = False) -> TotalRecord:
         """Record that the total of a slot is lost."""
 
     def tell_many(
         self,
-        totals: Mapping[int, float | None]
-        | Iterable[tuple[int, float | None] | tuple[int, float | None, str | None]],
+        totals: TotalsInput,
         *,
         revise: bool = False,
         confirm: bool = False,
     ) -> list[TotalRecord]:
         """Record many totals at once, all or none."""
 
-    def skip(self, first: int, last: int | None = None) -> Status:
+    def skip(self, first: Slot, last: Slot | None = None) -> Status:
         """Record that nothing was decided for some slots, from the next one on."""
 
     def status(self) -> Status:

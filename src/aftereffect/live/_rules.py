@@ -6,7 +6,7 @@ from aftereffect.live._reading import OpenLog, find_keyed_event, read_slot_event
 from aftereffect.live._rounds import check_possible
 from aftereffect.live._state import ExperimentState
 from aftereffect.live.events import Event
-from aftereffect.live.records import Decision, TotalInput, TotalRecord, read_probabilities
+from aftereffect.live.records import Decision, Slot, TotalInput, TotalRecord, read_probabilities
 from aftereffect.live.settings import MAX_LIVE_SLOTS, Settings
 from aftereffect.live.storage import Log, Record, View
 
@@ -31,11 +31,11 @@ def find_decision_by_key(
     return None if event is None else _make_decision(settings, event)
 
 
-def find_or_decide(opened: OpenLog, slot: int | None, key: str | None) -> tuple[Decision, bool]:
+def find_or_decide(opened: OpenLog, slot: Slot | None, key: str | None) -> tuple[Decision, bool]:
     """Find the decision for a slot or a key, or decide the next slot; also say if it is new."""
     if slot is not None and key is not None:
         raise ParameterError("ask with a slot or with a key, not with both")
-    number = None if slot is None else check_int("slot", slot)
+    number = None if slot is None else check_int("slot", opened.settings.number_slot(slot))
     checked = None if key is None else check_key(key)
 
     def find(view: View) -> Decision | None:
@@ -109,7 +109,7 @@ def tell(
     """Record the total of a slot, or that it is missing."""
     settings = state.settings
     with name_field("slot"):
-        slot = check_int("slot", given.slot)
+        slot = check_int("slot", settings.number_slot(given.slot))
     if slot >= state.next_slot:
         message = f"slot {slot} is not decided yet: the next slot is {state.next_slot}, ask first"
         raise _beyond(message, state, slot)

@@ -90,9 +90,9 @@ class SlotClock(NamedTuple):
             since = local.astimezone(UTC) - self.start.replace(tzinfo=zone).astimezone(UTC)
         number, rest = divmod(since, self.length)
         if rest:
-            raise InputError(
-                f"no slot begins at {time.isoformat()}: slots of {self.slot} begin at "
-                f"{self.start.isoformat()}"
+            raise ParameterError(
+                f"no slot begins at {time.isoformat()}: slots of {self.slot} follow each other "
+                f"from {self.start.isoformat()} on"
             )
         return number
 
@@ -134,7 +134,7 @@ def place_history(
     history
         The path of a file (see `read_timed_totals`), pairs of a time and a total, or totals.
     """
-    rows, totals = _read_history(history)
+    rows, totals = read_past_totals(history)
     if slot is None:
         if start is not None or timezone is not None or rows:
             given = "a history with times" if rows else "a start or a time zone"
@@ -150,7 +150,7 @@ def place_history(
 
     def find_place(time: datetime) -> int:
         if clock.find_slot(time) >= 0:
-            raise InputError(
+            raise ParameterError(
                 f"{time.isoformat()} is not before the start, {clock.start.isoformat()}"
             )
         wall = _find_wall(TimedTotal(0, time, 0.0), zone)
@@ -163,8 +163,12 @@ def place_history(
     return clock, tuple(None if np.isnan(total) else float(total) for total in padded)
 
 
-def _read_history(history: object) -> tuple[list[TimedTotal], tuple[float | None, ...]]:
-    """Read rows with times, or totals without."""
+def read_past_totals(history: object) -> tuple[list[TimedTotal], tuple[float | None, ...]]:
+    """Read what came before an experiment: rows with times, or totals without.
+
+    >>> read_past_totals([37, None])
+    ([], (37.0, None))
+    """
     if history is None:
         return [], ()
     if isinstance(history, (str, os.PathLike)):

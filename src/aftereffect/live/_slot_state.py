@@ -45,15 +45,11 @@ class SlotState(ExperimentState):
         #: The number of slots on the wall that the policy was shown.
         self.shown_on_wall = 0
 
-    @property
-    def _kernels(self) -> SlotKernels:
-        return cast(SlotKernels, self.settings.policy.kernels())
-
     def _make_policy_state(self) -> State:
         history = self.settings.history
         state = self._make_room(len(history) + _ROOM)
         for slot, total in enumerate(history, -len(history)):
-            self._kernels.observe(state, self.params, slot, 0, math.nan if total is None else total)
+            self.kernels.observe(state, self.params, slot, 0, math.nan if total is None else total)
         return state
 
     def _make_room(self, slots: int) -> State:
@@ -109,12 +105,12 @@ class SlotState(ExperimentState):
 
     def _load_decide(self) -> DecideSlots:
         """The kernel in machine code: in Python it would take seconds."""
-        if self._kernels not in _decides:
+        if self.kernels not in _decides:
             from aftereffect.simulation import load_decide  # which takes a second to import
 
             arms, slots = len(self.settings.arms), self.settings.planned_slots
-            _decides[self._kernels] = load_decide(self.settings.policy, arms, slots)
-        return _decides[self._kernels]
+            _decides[self.kernels] = load_decide(self.settings.policy, arms, slots)
+        return _decides[self.kernels]
 
     def _place(self, slot: int) -> int:
         """The number by which the policy knows a slot."""
@@ -154,7 +150,7 @@ class SlotState(ExperimentState):
             larger = dict(named_arrays(self.policy_state))
             for name, array in named_arrays(old):
                 larger[name][tuple(slice(length) for length in array.shape)] = array
-        self._kernels.observe(self.policy_state, self.params, place, arm, total)
+        self.kernels.observe(self.policy_state, self.params, place, arm, total)
         self.shown_on_wall = max(self.shown_on_wall, place + 1)
 
     def _find_arm(self, slot: int) -> int:

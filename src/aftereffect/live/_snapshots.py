@@ -85,11 +85,7 @@ def restore_state(settings: Settings, start: Link, snapshot: Snapshot | None) ->
     snapshot.check()
     fields = json.loads(snapshot.text)
     names = [name for name, _ in named_arrays(state.policy_state)]
-    if (
-        fields["version"] != __version__
-        or list(fields["policy_state"]) != names
-        or "position" not in fields
-    ):
+    if fields["version"] != __version__ or list(fields["policy_state"]) != names:
         return state
     if isinstance(state, SlotState):
         written = fields["slots"]

@@ -13,7 +13,7 @@ from aftereffect._core import POLICY, Vector, seed_sequence
 from aftereffect.live._rounds import Backlog, Round, RoundPlan, TotalStatistics
 from aftereffect.live.events import Event, Link
 from aftereffect.live.settings import Settings
-from aftereffect.policies import State, map_arrays, round_kernels
+from aftereffect.policies import State, map_arrays
 
 #: The number of latest totals whose lateness is remembered.
 _RECENT = 100
@@ -116,6 +116,7 @@ class ExperimentState:
         self.settings = settings
         #: The position in the log.
         self.head = start
+        self.kernels: Any = policy.kernels()
         self.params = policy.params(arms, settings.planned_slots)
         self.policy_state: State = self._make_policy_state()
         self.draws = Draws(settings.seed)
@@ -218,8 +219,7 @@ class ExperimentState:
             if plan is None:
                 # A kernel calls only random(), so Draws can stand in for a generator.
                 rng = cast(np.random.Generator, self.draws)
-                kernels = round_kernels(self.settings.policy)
-                wanted = kernels.decide(self.policy_state, self.params, self.next_slot, rng)
+                wanted = self.kernels.decide(self.policy_state, self.params, self.next_slot, rng)
                 plan = RoundPlan(*map(int, wanted))
             self.retry_plan = None
             self.round = self._begin(plan, before if before and before.arm == plan.arm else None)
@@ -260,8 +260,7 @@ class ExperimentState:
         scaled = 0.0
         for total in window:
             scaled += self.settings.scale(total)
-        absorb = round_kernels(self.settings.policy).absorb
-        absorb(self.policy_state, self.params, ready.arm, len(window), scaled)
+        self.kernels.absorb(self.policy_state, self.params, ready.arm, len(window), scaled)
         self.arm_totals.rounds[ready.arm] += 1
         self.learned += counted + len(late)
         return ready

@@ -1,7 +1,7 @@
 """A live experiment: ask which arm to play, and tell what was observed."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
@@ -25,8 +25,10 @@ from aftereffect.live.maintenance import Verification, find_record, verify_exper
 from aftereffect.live.records import (
     HISTORY_SUFFIXES,
     Decision,
+    Slot,
     SlotRecord,
     TotalRecord,
+    TotalsInput,
     read_totals,
     save_history,
 )
@@ -229,15 +231,15 @@ class Experiment:
         """The record of the experiment in its storage; the chain of events begins with it."""
         return self._log.record
 
-    def ask(self, slot: int | None = None, *, key: str | None = None) -> Decision:
+    def ask(self, slot: Slot | None = None, *, key: str | None = None) -> Decision:
         """Decide the next slot and record the decision, or return the decision of a past slot.
 
         Parameters
         ----------
         slot
-            The number of a decided slot or of the next one; if not given, the next one. Asking by
-            number is safe: the same question has the same answer, even after a crash, and no slot
-            is passed over.
+            The number of a decided slot or of the next one, or its time; if not given, the next
+            one. Asking for a slot is safe: the same question has the same answer, even after a
+            crash, and no slot is passed over.
         key
             An idempotency key, which makes asking without a number safe: any text, used for one
             slot only. The same key returns the same decision.
@@ -245,14 +247,14 @@ class Experiment:
         return self.find_or_decide(slot, key)[0]
 
     def find_or_decide(
-        self, slot: int | None = None, key: str | None = None
+        self, slot: Slot | None = None, key: str | None = None
     ) -> tuple[Decision, bool]:
         """Do what `ask` does, and also return whether the decision is new."""
         return rules.find_or_decide(self._log, slot, key)
 
     def tell(
         self,
-        slot: int,
+        slot: Slot,
         total: float,
         *,
         arm: str | None = None,
@@ -264,14 +266,16 @@ class Experiment:
         Parameters
         ----------
         slot
-            The number of a decided slot. Totals may come late and in any order; none is ignored.
+            The number of a decided slot, or its time. Totals may come late and in any order; none
+            is ignored.
         total
             All that was observed in the slot, whichever arms it came from.
         arm
             The arm that was played, if it was not the decided one. The log has both; the policy
             learns from this one.
         revise
-            Replace the recorded total, which is possible until a decision depends on it.
+            Replace the recorded total. Where the policy learns from rounds, this is possible until
+            a decision depends on it; where it looks at every slot, always.
         confirm
             Accept the total even if it is far from all others.
 
@@ -290,22 +294,21 @@ class Experiment:
             )
         return self.tell_many([(slot, total, arm)], revise=revise, confirm=confirm)[0]
 
-    def mark_missing(self, slot: int, *, revise: bool = False) -> TotalRecord:
+    def mark_missing(self, slot: Slot, *, revise: bool = False) -> TotalRecord:
         """Record that the total of a slot is lost: the policy ignores the slot."""
         return self.tell_many([(slot, None)], revise=revise)[0]
 
     def tell_many(
         self,
-        totals: Mapping[int, float | None]
-        | Iterable[tuple[int, float | None] | tuple[int, float | None, str | None]],
+        totals: TotalsInput,
         *,
         revise: bool = False,
         confirm: bool = False,
     ) -> list[TotalRecord]:
         """Record the totals of several slots: all of them, or none.
 
-        Each row is a slot and its total, None if that is missing, and the arm that was played, if
-        it was not the decided one.
+        Each row is a slot, by number or time, and its total, None if that is missing, and the arm
+        that was played, if it was not the decided one.
         """
         rows = read_totals(totals)  # before the lock: the rows may come from a slow iterator
         with self._log.writing() as (log, state):
@@ -314,13 +317,15 @@ class Experiment:
                 for row in rows
             ]
 
-    def skip(self, first: int, last: int | None = None) -> Status:
+    def skip(self, first: Slot, last: Slot | None = None) -> Status:
         """Record that nothing was decided for some slots, such as during an outage.
 
         The first must be the next slot. The policy ignores these slots, and an open round goes on
         after them. If an arm was played all the same, `tell` its totals with that arm.
         """
-        begin, stop = check_int("first", first), check_int("last", first if last is None else last)
+        number = self.settings.number_slot
+        begin = check_int("first", number(first))
+        stop = check_int("last", number(first if last is None else last))
         with self._log.writing() as (log, state):
             rules.skip(log, state, begin, stop)
             return make_status(state)

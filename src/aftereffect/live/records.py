@@ -3,14 +3,25 @@
 import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple, cast
+from typing import IO, Any, Literal, NamedTuple, TypeAlias, cast
 
 from aftereffect._core import check_sequence, import_optional, short_repr
 from aftereffect.errors import CorruptionError, ParameterError
 from aftereffect.live._state import ExperimentState
 from aftereffect.live.events import Event
 from aftereffect.live.settings import Settings
+
+#: A slot as callers name it: its number, or the time at which it begins.
+Slot: TypeAlias = int | str | datetime
+#: The totals of several slots, as callers give them; None where one is missing.
+TotalsInput: TypeAlias = (
+    Mapping[Slot, float | None]
+    | Mapping[int, float | None]
+    | Mapping[str, float | None]
+    | Iterable[tuple[Slot, float | None] | tuple[Slot, float | None, str | None]]
+)
 
 #: The suffixes of files that a history can be written to.
 HISTORY_SUFFIXES = (".csv", ".parquet")
@@ -184,6 +195,8 @@ def _find_probability(decision: Event | None) -> float | None:
 def write_csv(columns: Sequence[str], rows: Iterable[Sequence[object]], file: IO[str]) -> None:
     """Write a header and one line per row: None as an empty cell, booleans as true and false.
 
+    Dictionaries are written as JSON.
+
     A text that a spreadsheet would take for a formula gets an apostrophe before it.
 
     >>> import sys
@@ -200,6 +213,8 @@ def write_csv(columns: Sequence[str], rows: Iterable[Sequence[object]], file: IO
 def _make_cell(value: object) -> object:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, dict):
+        return json.dumps(value)
     if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
         return f"'{value}"
     return value

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, fields
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 from unicodedata import normalize
@@ -20,11 +21,12 @@ from aftereffect._core import (
     check_sequence,
     parse,
     short_repr,
+    shorten,
     suggest,
 )
 from aftereffect.delays import DelayFacts
 from aftereffect.errors import ConflictError, ParameterError, SpecError, name_field
-from aftereffect.live._slot_clock import SlotClock, check_totals, make_clock
+from aftereffect.live._slot_clock import SlotClock, check_totals, make_clock, read_time
 from aftereffect.policies import MAX_REMEMBERED, Policy
 
 #: A slot per millisecond for 34 years. Policies that need no horizon get parameters for this one.
@@ -139,6 +141,17 @@ class Settings:
         low, high = self.reward_range
         return (total - low) / (high - low)
 
+    def number_slot(self, slot: object) -> object:
+        """The number of a slot that is given by its time; anything else as it is."""
+        if self.clock is None or not isinstance(slot, (str, datetime)):
+            return slot
+        number = self.clock.find_slot(read_time("slot", slot))
+        if number < 0:
+            raise ParameterError(
+                f"slot 0 begins at {self.find_time(0)}, got the earlier time {slot}"
+            )
+        return number
+
     def find_time(self, slot: int) -> str | None:
         """The time at which a slot begins, as text; None if slots have no times."""
         return None if self.clock is None else self.clock.find_time(slot).isoformat()
@@ -171,7 +184,7 @@ class Settings:
         if names:
             recorded, given = ({name: each.get(name) for name in names} for each in (known, asked))
             changes = "; ".join(
-                f"{name} is {short_repr(recorded[name])}, got {short_repr(given[name])}"
+                f"{name} is {shorten(str(recorded[name]))}, got {shorten(str(given[name]))}"
                 for name in names
             )
             raise ConflictError(

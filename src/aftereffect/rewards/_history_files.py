@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from aftereffect._core import Vector, import_optional, short_repr
-from aftereffect.errors import InputError
+from aftereffect.errors import InputError, ParameterError
 
 #: The most slots from the first to the last time of a history.
 MAX_HISTORY = 2_000_000
@@ -83,7 +83,7 @@ def lay_out(
     source
         The name of the file, for messages.
     find_place
-        The number of the slot of a time; it raises an `InputError` if there is none.
+        The number of the slot of a time; it raises a `ParameterError` if there is none.
     is_double
         Whether clocks show a time twice, at the end of summer: its total is then the mean.
     """
@@ -91,7 +91,7 @@ def lay_out(
     for row in rows:
         try:
             place = find_place(row.time)
-        except InputError as error:
+        except ParameterError as error:
             raise InputError(f"{source}, line {row.line}: {error}") from None
         before = known.get(place, row)
         if math.isnan(row.total):

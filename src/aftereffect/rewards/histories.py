@@ -126,7 +126,7 @@ def _read_file(path: str, slot: SlotName, changed: int) -> History:
     def find_place(time: datetime) -> int:
         place, rest = divmod(time - first, length)
         if rest:
-            raise InputError(
+            raise ParameterError(
                 f"times must lie a whole number of slots of {slot} apart, "
                 f"got {first} and {time}: choose another slot"
             )

@@ -16,7 +16,7 @@ from aftereffect.service._experiments import PooledRoute
 from aftereffect.service._monitoring import Metrics
 
 Name = Annotated[schemas.Name, InPath()]
-Number = Annotated[schemas.Number, InPath()]
+Slot = Annotated[schemas.Slot, InPath()]
 #: An answer in the types of JSON; FastAPI checks it against the model in the OpenAPI document.
 Answer: TypeAlias = dict[str, Any]
 
@@ -66,6 +66,11 @@ def create(
     settings = given.model_dump()
     with name_field("policy"):
         settings["policy"] = as_spec(given.policy, Policy)
+    if given.history is not None:
+        settings["history"] = [
+            (each.time, each.total) if isinstance(each, schemas.PastTotal) else each
+            for each in given.history
+        ]
     experiment = Experiment.create(**settings, storage=experiments.storage)
     response.status_code = 201 if experiment.is_new else 200
     response.headers["Location"] = (
@@ -123,7 +128,7 @@ def ask(
     responses=document_errors(NOT_FOUND, CONFLICT, has_body=True)
     | document_repeat(schemas.DecisionAnswer, _SLOT_LINKS),
 )
-def decide(name: Name, n: Number, experiments: WriteAccess, response: Response) -> Answer:
+def decide(name: Name, n: Slot, experiments: WriteAccess, response: Response) -> Answer:
     """Decide slot n, which must be the next slot. If it was decided before, repeat the decision."""
     found = experiments.writers[name].find_or_decide(slot=n)
     return _answer_decision(*found, experiments.metrics, response)
@@ -139,7 +144,7 @@ def decide(name: Name, n: Number, experiments: WriteAccess, response: Response) 
 )
 def tell(
     name: Name,
-    n: Number,
+    n: Slot,
     given: schemas.NewTotal | schemas.NewMissing,
     experiments: WriteAccess,
     response: Response,

@@ -12,8 +12,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from aftereffect._core import MAX_SEED
 from aftereffect.lag import LagEstimate
 from aftereffect.live import (
+    DEFAULT_POLICY,
     MAX_ARMS,
     MAX_KEY_LENGTH,
+    MAX_LIVE_HISTORY,
     MAX_LIVE_SLOTS,
     MAX_NAME_LENGTH,
     Decision,
@@ -22,6 +24,7 @@ from aftereffect.live import (
     TotalRecord,
     Verification,
 )
+from aftereffect.rewards import SlotName
 from aftereffect.service._cache import Piece
 
 #: Characters of a policy's spec string.
@@ -48,6 +51,17 @@ Number = Annotated[
     Field(ge=0, lt=MAX_LIVE_SLOTS, description="The number of a slot; the first is 0."),
     BeforeValidator(check_digits),
 ]
+Time = Annotated[
+    str,
+    Field(
+        pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]+([+-][0-9:]+|Z)?)?$",
+        max_length=40,
+        description="A time in ISO 8601, in the time zone of the experiment if it has no offset.",
+        examples=["2026-03-02T14:00"],
+    ),
+]
+#: How a request names a slot.
+Slot = Number | Time
 Key = Annotated[
     str,
     Field(
@@ -64,6 +78,13 @@ class Strict(BaseModel):
     """Takes the fields it declares, in their types, and nothing else: "1" is not a number."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class PastTotal(Strict):
+    """A total from before the experiment."""
+
+    time: Time
+    total: Annotated[Finite | None, Field(description="The total; null if it is missing.")]
 
 
 class NewExperiment(Strict):
@@ -84,19 +105,53 @@ class NewExperiment(Strict):
         Field(
             max_length=_MAX_POLICY,
             description="The spec string of a policy.",
-            examples=["ars-ucb", "ars-ucb(alpha=1)"],
+            examples=[DEFAULT_POLICY, "ars-ucb(alpha=1)"],
         ),
-    ]
+    ] = DEFAULT_POLICY
     reward_range: Annotated[
-        list[Finite],
+        list[Finite] | None,
         Field(
             min_length=2,
             max_length=2,
             description="The smallest and the largest reward of one pull, summed over all slots in "
-            "which it arrives.",
+            "which it arrives. The default policy does not need it, most others do.",
             examples=[[0, 200]],
         ),
-    ]
+    ] = None
+    slot: Annotated[
+        SlotName | None,
+        Field(description="The length of a slot. With it, slots have times."),
+    ] = None
+    start: Annotated[
+        Time | None,
+        Field(
+            description="When slot 0 begins. By default, it follows the last slot of the history; "
+            "without a history, it is the next full slot."
+        ),
+    ] = None
+    timezone: Annotated[
+        str | None,
+        Field(
+            max_length=MAX_NAME_LENGTH,
+            description="The time zone of times without an offset. The default is UTC.",
+            examples=["Europe/Berlin"],
+        ),
+    ] = None
+    history: Annotated[
+        list[PastTotal] | list[Finite | None] | None,
+        Field(
+            max_length=MAX_LIVE_HISTORY,
+            description="The totals from before the experiment, while the control was played. "
+            "Without times, the last one lies directly before slot 0.",
+        ),
+    ] = None
+    control: Annotated[
+        str | None,
+        Field(
+            max_length=MAX_NAME_LENGTH,
+            description="The arm that was played before the experiment. By default, the first.",
+        ),
+    ] = None
     max_total: Annotated[
         Finite | None,
         Field(description="Totals above this are refused: they are probably typing errors."),
@@ -164,7 +219,7 @@ class NewMissing(Strict):
 class ListedTotal(Strict):
     """The total of one slot, in a list of several."""
 
-    slot: Number
+    slot: Slot
     total: Total
     arm: Arm = None
 
@@ -172,7 +227,7 @@ class ListedTotal(Strict):
 class ListedMissing(Strict):
     """A slot whose total is lost, in a list of several."""
 
-    slot: Number
+    slot: Slot
     missing: Missing
 
 
@@ -188,14 +243,9 @@ class NewGap(Strict):
     """Slots for which nothing was decided."""
 
     first: Annotated[
-        int,
-        Field(
-            ge=0,
-            lt=MAX_LIVE_SLOTS,
-            description="The first slot of the gap: the next slot of the experiment.",
-        ),
+        Slot, Field(description="The first slot of the gap: the next slot of the experiment.")
     ]
-    last: Annotated[int, Field(ge=0, lt=MAX_LIVE_SLOTS, description="The last slot of the gap.")]
+    last: Annotated[Slot, Field(description="The last slot of the gap.")]
 
 
 def answer_model(name: str, doc: str, /, **fields: Any) -> Any:

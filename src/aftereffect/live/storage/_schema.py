@@ -153,6 +153,7 @@ def _rename_kinds(connection: sa.Connection, experiment: int, digest: bytes) -> 
 def _add_probabilities(connection: sa.Connection) -> None:
     """Version 4: decisions have the probabilities with which they were drawn."""
     connection.exec_driver_sql("ALTER TABLE aftereffect_events ADD COLUMN probabilities TEXT")
+    connection.execute(experiments.update().values(snapshot=None, snapshot_digest=None))
 
 
 #: What makes each version from the one before. A migration never changes once it is released.
