@@ -20,9 +20,8 @@ from hypothesis.stateful import (
 )
 
 import aftereffect as ae
-from aftereffect.live import chain_start
+from aftereffect.live import _slot_state, chain_start, make_state
 from aftereffect.live._snapshots import take_snapshot
-from aftereffect.live._state import ExperimentState
 
 ARMS = ("A", "B", "C")
 POLICIES = [
@@ -33,6 +32,12 @@ POLICIES = [
     "round-robin",
     "ars-exp3(beta=0.3)",
     "mini-batch(size=3)",
+]
+#: These look at every slot.
+SLOT_POLICIES = [
+    "fixed-switchback(block=3)",
+    "optimal-switchback(carryover=2, blocks=9)",
+    "adaptive-switchback(slots_per_day=2)",
 ]
 EXAMPLES = {"memory": 200, "sqlite": 60, "postgresql": 25}
 TOTALS = st.sampled_from([0.0, 1.0, 2.5, 7.0, None])
@@ -67,20 +72,20 @@ ae.live.Storage.register(Fragile)
 
 
 class Machine(RuleBasedStateMachine):
+    #: What the settings of experiments have in common.
+    common = {"arms": ARMS, "horizon": 10_000, "reward_range": (0, 10)}  # noqa: RUF012
+
     def __init__(self, connect):
         super().__init__()
         self.connect = connect
 
     @initialize(policy=st.sampled_from(POLICIES), seed=st.integers(0, 5))
     def create(self, policy, seed):
+        self.begin(policy, seed)
+
+    def begin(self, policy, seed):
         self.name = f"machine-{next(NAMES)}"
-        self.settings = {
-            "arms": ARMS,
-            "policy": policy,
-            "reward_range": (0, 10),
-            "horizon": 10_000,
-            "seed": seed,
-        }
+        self.settings = {**self.common, "policy": policy, "seed": seed}
         self.clients = [
             ae.Experiment.create(self.name, **self.settings, storage=Fragile(self.connect()))
             for _ in range(2)
@@ -147,6 +152,18 @@ class Machine(RuleBasedStateMachine):
         slots.append(slot.slot)
         self.decided[slot.slot] = slot
         self.next += 1
+
+    def postpone(self, first, gap):
+        """An open round goes on after a gap."""
+        if self.round is not None and self.round[2] >= first:
+            self.round[2] += gap
+
+    def is_fixed(self, number, revise):
+        """Whether a total that was recorded for a slot cannot be replaced."""
+        before = self.totals_by_slot.get(number)
+        return before is not None and not (
+            revise and (before[0] is None or number not in self.learned)
+        )
 
     def note(self, number, total):
         """A total was recorded, of the arm that was advised."""
@@ -235,10 +252,7 @@ class Machine(RuleBasedStateMachine):
             and (total is None or played in (None, before[1]))
         )
         unnamed = total is not None and played is None
-        fixed = before is not None and not (
-            revise and (before[0] is None or number not in self.learned)
-        )
-        refused = not same and (self.ended or unnamed or fixed)
+        refused = not same and (self.ended or unnamed or self.is_fixed(number, revise))
 
         def call_tell():
             if total is None:
@@ -253,6 +267,7 @@ class Machine(RuleBasedStateMachine):
         assert call_tell() == (number, total, change, played)
         if not same:
             self.totals_by_slot[number] = total, played
+            self.learned.discard(number)
 
     @rule(who=who)
     def tell_nobody_asked(self, who):
@@ -268,8 +283,7 @@ class Machine(RuleBasedStateMachine):
             self.clients[who].skip(first + 1, last + 1)
         assert self.clients[who].skip(first, last).slots == last + 1
         assert self.clients[1 - who].skip(first, last).slots == last + 1  # again: nothing changes
-        if self.round is not None and self.round[2] >= first:
-            self.round[2] += gap
+        self.postpone(first, gap)
         self.skipped |= set(range(first, last + 1))
         self.next = last + 1
 
@@ -342,9 +356,8 @@ class Machine(RuleBasedStateMachine):
         assert {slot: total for slot, (_, total) in recorded.items()} == {
             slot: total for slot, (total, _) in self.totals_by_slot.items()
         }
-        fold = ExperimentState(
-            self.clients[0].settings, chain_start(self.clients[0].record)
-        ).fold_all(events)
+        start = chain_start(self.clients[0].record)
+        fold = make_state(self.clients[0].settings, start).fold_all(events)
         folded = as_one(fold)
         for client in self.clients:
             with client._log.reading() as (_, state):
@@ -381,17 +394,64 @@ class Machine(RuleBasedStateMachine):
             client.storage.close()
 
 
+class SlotMachine(Machine):
+    """The same with policies that look at every slot: no block waits for totals, and every total can be replaced."""
+
+    common = {  # noqa: RUF012
+        "arms": ARMS,
+        "horizon": 10_000,
+        "slot": "1h",
+        "start": "2026-03-28T22:00",
+        "timezone": "Europe/Berlin",  # in the second night, clocks skip an hour
+        "history": [0.0, None, 7.0, 2.0] * 30,
+        "max_total": 100,
+    }
+
+    @initialize(policy=st.sampled_from(SLOT_POLICIES), seed=st.integers(0, 5))
+    def create(self, policy, seed):
+        self.begin(policy, seed)
+
+    def is_complete(self):
+        return self.round is not None and self.next > self.round[2]
+
+    def learnable(self):
+        told = {slot for slot, (total, _) in self.totals_by_slot.items() if total is not None}
+        return told - self.learned
+
+    def take(self, slot):
+        assert slot.slot == self.next
+        assert slot.time == self.clients[0].settings.find_time(slot.slot)
+        assert sum(slot.probabilities.values()) == pytest.approx(1)
+        assert slot.probabilities[slot.arm] > 0
+        if self.round is None or self.is_complete():
+            self.rounds += self.round is not None
+            self.learned |= self.learnable()
+            self.round = [slot.arm, None, slot.until]
+        assert (slot.round, slot.arm, slot.until) == (self.rounds, self.round[0], self.round[2])
+        assert not slot.hold
+        self.decided[slot.slot] = slot
+        self.next += 1
+
+    def postpone(self, first, gap):
+        """Blocks end when they were planned to."""
+
+    def is_fixed(self, number, revise):
+        return number in self.totals_by_slot and not revise
+
+
 def as_one(state):
     """All that a state is, and what it would decide next."""
     return take_snapshot(state), take_snapshot(state.look_ahead()), state.difference
 
 
-def test_whatever_clients_do_the_promises_hold(connect, request):
+@pytest.mark.parametrize("machine", [Machine, SlotMachine])
+def test_whatever_clients_do_the_promises_hold(machine, connect, request, monkeypatch):
+    monkeypatch.setattr(_slot_state, "_ROOM", 8)  # so that the state of a policy grows
     kind = request.node.callspec.params["connect"]
     run_state_machine_as_test(
-        lambda: Machine(connect),
+        lambda: machine(connect),
         settings=settings(
-            max_examples=EXAMPLES[kind],
+            max_examples=EXAMPLES[kind] // (1 if machine is Machine else 2),
             stateful_step_count=40,
             deadline=None,
             derandomize=True,

@@ -191,6 +191,8 @@ class SlotState(ExperimentState):
         else:
             counts.counts[self.played[slot]] -= 1
             counts.sums[self.played[slot]] -= self.totals[slot]
+            if self.is_learned(slot):
+                self.learned -= 1
         if event.arm is not None:
             self.played[slot] = event.arm
         self.totals[slot] = math.nan if total is None else total
