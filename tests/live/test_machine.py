@@ -451,7 +451,7 @@ def test_whatever_clients_do_the_promises_hold(machine, connect, request, monkey
     run_state_machine_as_test(
         lambda: machine(connect),
         settings=settings(
-            max_examples=EXAMPLES[kind] // (1 if machine is Machine else 2),
+            max_examples=EXAMPLES[kind] // (1 if machine is Machine else 3),
             stateful_step_count=40,
             deadline=None,
             derandomize=True,

@@ -3,6 +3,7 @@
 Takes the URL of an empty storage. It forks one child for each point at which it kills, until a
 child finishes, so it runs in a process of its own."""
 
+import itertools
 import os
 import signal
 import sys
@@ -13,7 +14,11 @@ import aftereffect as ae
 from aftereffect.live.storage import _schema
 from aftereffect.live.storage._schema import execute
 
-SETTINGS = {"arms": ["A", "B"], "policy": "ars-ucb", "reward_range": (0, 10), "seed": 1}
+#: A policy that learns from rounds, and one that looks at every slot; by the names of experiments.
+SETTINGS = {
+    "rounds": {"arms": ["A", "B"], "policy": "ars-ucb", "reward_range": (0, 10), "seed": 1},
+    "slots": {"arms": ["A", "B"], "policy": "fixed-switchback(block=2)", "seed": 1},
+}
 #: Events of SQLAlchemy; a connection is checked in after the commit.
 MOMENTS = ("begin", "before_cursor_execute", "after_cursor_execute", "commit", "checkin")
 
@@ -77,8 +82,8 @@ def read_events(url, name):
 
 
 def prepare(url, name):
-    """Two rounds of one slot have closed; of the next four slots three are decided, two with totals."""
-    live = ae.Experiment.create(name, **SETTINGS, storage=url)
+    """Five slots are decided, four of them have totals; another one is decided if totals follow."""
+    live = ae.Experiment.create(name, **SETTINGS[name.partition("-")[0]], storage=url)
     for slot in range(2):
         live.ask()
         live.tell(slot, slot)
@@ -86,16 +91,17 @@ def prepare(url, name):
         live.ask()
         if slot < 4:
             live.tell(slot, 1)
-    if name.startswith(("tell", "mark")):
+    if "-tell" in name or "-mark" in name:
         live.ask()
     live.storage.close()
 
 
 def main(url):
-    for operation in OPERATIONS:
+    for kind, operation in itertools.product(SETTINGS, OPERATIONS):
         whole = None
         names = (
-            f"{operation.replace(', ', '-').replace(' ', '-')}-{point}" for point in range(10**3)
+            f"{kind}-{operation.replace(', ', '-').replace(' ', '-')}-{point}"
+            for point in range(10**3)
         )
         stored, killed, point = [], True, 0
         reference = next(names)

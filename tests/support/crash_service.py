@@ -15,10 +15,11 @@ import aftereffect as ae
 import postgres
 from services import Process
 
-EXPERIMENT = {
-    "arms": ["A", "B", "C"],
-    "policy": "ars-ucb(growth=power(1))",
-    "reward_range": (0, 10),
+ARMS = ["A", "B", "C"]
+#: A policy that learns from rounds, and one that looks at every slot.
+EXPERIMENTS = {
+    "rounds": {"arms": ARMS, "policy": "ars-ucb(growth=power(1))", "reward_range": (0, 10)},
+    "slots": {"arms": ARMS, "slot": "1h", "start": "2026-03-02", "history": [5.0, 0.0, 9.0] * 200},
 }
 CLIENTS = 6
 MAX_LIFE = 0.6
@@ -36,20 +37,21 @@ class Clients:
         self.asked, self.told, self.errors = [], [], []
         self._stop = threading.Event()
         self._threads = [
-            threading.Thread(target=self._play, args=(addresses[number % len(addresses)],))
-            for number in range(CLIENTS)
+            threading.Thread(target=self._play, args=(addresses[number % len(addresses)], name))
+            for name in EXPERIMENTS
+            for number in range(CLIENTS // len(EXPERIMENTS))
         ]
         for thread in self._threads:
             thread.start()
 
-    def _play(self, address):
-        experiment = ae.Client(address, retry_for=60).experiment("crash")
+    def _play(self, address, name):
+        experiment = ae.Client(address, retry_for=60).experiment(name)
         try:
             while not self._stop.is_set():
                 decision = experiment.ask()
-                self.asked.append((decision.slot, decision.arm))
+                self.asked.append((name, decision.slot, decision.arm))
                 experiment.tell(decision.slot, total_of(decision.slot))
-                self.told.append(decision.slot)
+                self.told.append((name, decision.slot))
         except ae.AftereffectError as error:
             self.errors.append(str(error))
 
@@ -63,7 +65,8 @@ def crash(storage, services, kills, seed):
     """Kill one of the services so many times; prints the result, returns whether nothing was lost."""
     rng, start = random.Random(seed), time.monotonic()
     running = [Process(storage) for _ in range(services)]
-    ae.Client(running[0].address).create("crash", **EXPERIMENT)
+    for name, settings in EXPERIMENTS.items():
+        ae.Client(running[0].address).create(name, **settings)
     clients = Clients([each.address for each in running])
     for _ in range(kills):
         time.sleep(rng.random() * MAX_LIFE)
@@ -89,16 +92,19 @@ def check(storage, clients):
     """Count the records that differ from the answers."""
     counted = Counter()
     with ae.open_storage(storage) as opened:
-        experiment = ae.Experiment.open("crash", storage=opened)
-        records = {record.slot: record for record in experiment.history()}
+        records = {}
+        for name in EXPERIMENTS:
+            experiment = ae.Experiment.open(name, storage=opened)
+            records |= {(name, record.slot): record for record in experiment.history()}
+            counted["damaged"] += not experiment.verify().whole
         counted["changed"] += sum(
-            number not in records or records[number].arm != arm for number, arm in clients.asked
+            (name, slot) not in records or records[name, slot].arm != arm
+            for name, slot, arm in clients.asked
         )
         counted["lost"] += sum(
-            slot not in records or records[slot].total != total_of(slot) for slot in clients.told
+            told not in records or records[told].total != total_of(told[1]) for told in clients.told
         )
-        counted["doubled"] += len(clients.asked) - len({number for number, _ in clients.asked})
-        counted["damaged"] += not experiment.verify().whole
+        counted["doubled"] += len(clients.asked) - len({asked[:2] for asked in clients.asked})
     return counted
 
 

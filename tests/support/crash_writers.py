@@ -18,7 +18,12 @@ from pathlib import Path
 import aftereffect as ae
 import postgres
 
-SETTINGS = {"arms": ["A", "B", "C"], "policy": "ars-ucb(growth=power(1))", "reward_range": (0, 10)}
+ARMS = ["A", "B", "C"]
+#: For one experiment after the other: a policy that learns from rounds, one that looks at every slot.
+SETTINGS = [
+    {"arms": ARMS, "policy": "ars-ucb(growth=power(1))", "reward_range": (0, 10)},
+    {"arms": ARMS, "slot": "1h", "start": "2026-03-02", "history": [5.0, 0.0, 9.0] * 200},
+]
 WRITERS = 3
 #: The number of kills per experiment, so that checking does not take longer and longer.
 KILLS_EACH = 50
@@ -87,9 +92,9 @@ def count_answers(writers):
     return sum(writer.received.count(b"\n") for writer in writers)
 
 
-def play(url, name, kills, rng):
+def play(url, name, settings, kills, rng):
     """Kill that many writers of one experiment, and return what all of them reported."""
-    ae.Experiment.create(name, **SETTINGS, storage=url).storage.close()
+    ae.Experiment.create(name, **settings, storage=url).storage.close()
     writers = [Writer(url, name, rng.random()) for _ in range(WRITERS)]
     reported = []
     for _ in range(kills):
@@ -148,9 +153,10 @@ def crash(url, kills, seed):
     """Kill writers, print the counts, and return whether nothing went wrong."""
     rng, counted = random.Random(seed), Counter()
     start = time.monotonic()
-    for number, first in enumerate(range(0, kills, KILLS_EACH)):
-        name = f"crash-{number}"
-        counted += check(url, name, play(url, name, min(KILLS_EACH, kills - first), rng))
+    each = min(KILLS_EACH, kills // len(SETTINGS))
+    for number, first in enumerate(range(0, kills, each)):
+        name, settings = f"crash-{number}", SETTINGS[number % len(SETTINGS)]
+        counted += check(url, name, play(url, name, settings, min(each, kills - first), rng))
     print(
         f"{url.partition(':')[0]}: {kills:,} writers killed in {time.monotonic() - start:.0f} s; acknowledged "
         f"{counted['decisions']:,} decisions and {counted['totals']:,} totals, {counted['rounds']:,} rounds closed; "

@@ -21,6 +21,8 @@ from aftereffect.policies import named_arrays
 _SNAPSHOT_EVENTS = 200
 #: Writing so many slots into a snapshot costs as much as writing one event.
 _SLOTS_PER_EVENT = 10
+#: Arrays of so many bytes are compressed: most of them hold mostly zeros. The mark is not base64.
+_MIN_COMPRESSED, _COMPRESSED = 4_096, "zlib:"
 #: The attributes of a state that are one number, text or boolean.
 _PLAIN = (
     *("next_slot", "rounds", "received", "missing", "learned", "planned", "lasted"),
@@ -156,12 +158,17 @@ def _nan_if_none(total: float | None) -> float:
 
 def _pack(numbers: Iterable[float] | Vector) -> str:
     array = np.asarray(numbers if isinstance(numbers, np.ndarray) else list(numbers), np.float64)
-    # Level 1 is fast. Most arrays are small, or hold mostly zeros.
-    return base64.b64encode(zlib.compress(array.astype("<f8").tobytes(), 1)).decode()
+    given = array.astype("<f8").tobytes()
+    if len(given) < _MIN_COMPRESSED:
+        return base64.b64encode(given).decode()
+    return _COMPRESSED + base64.b64encode(zlib.compress(given, 1)).decode()
 
 
 def _unpack(text: str) -> Vector:
-    return np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<f8").astype(np.float64)
+    given = base64.b64decode(text.removeprefix(_COMPRESSED))
+    if text.startswith(_COMPRESSED):
+        given = zlib.decompress(given)
+    return np.frombuffer(given, dtype="<f8").astype(np.float64)
 
 
 def _unpack_slots(text: str) -> list[int]:
