@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -134,6 +135,17 @@ def place_history(
     history
         The path of a file (see `read_timed_totals`), pairs of a time and a total, or totals.
     """
+    try:
+        return _place(slot, start, timezone, history)
+    except InputError as error:
+        if isinstance(history, (str, os.PathLike)):
+            raise
+        raise ParameterError(str(error)) from None  # there is no file
+
+
+def _place(
+    slot: str | None, start: object, timezone: str | None, history: object
+) -> tuple[SlotClock | None, tuple[float | None, ...]]:
     rows, totals = read_past_totals(history)
     if slot is None:
         if start is not None or timezone is not None or rows:
@@ -142,8 +154,9 @@ def place_history(
         return None, totals
     zone = timezone or "UTC"
     if start is None and rows:
-        last = max(_find_wall(row, zone) for row in rows)
-        start = last + SLOT_LENGTHS[check_choice("slot", slot, SLOT_LENGTHS)][0]  # type: ignore[index]
+        length = SLOT_LENGTHS[check_choice("slot", slot, SLOT_LENGTHS)][0]  # type: ignore[index]
+        times = [_find_wall(row, zone) for row in rows]
+        start = min(times) + ((max(times) - min(times)) // length + 1) * length
     clock = make_clock(slot, find_next_slot(slot, zone) if start is None else start, zone)
     if not rows:
         return clock, totals
@@ -227,14 +240,16 @@ def read_time(name: str, given: object) -> datetime:
     >>> read_time("start", "2026-03-02T14:00").hour
     14
     """
-    if isinstance(given, datetime):
-        return given
-    try:
-        return datetime.fromisoformat(str(given))
-    except ValueError:
+    time = given
+    if not isinstance(given, datetime):
+        with suppress(ValueError):
+            time = datetime.fromisoformat(str(given))
+    if not isinstance(time, datetime) or not 1900 <= time.year < 2200:
         raise ParameterError(
-            f"{name} must be a time such as 2026-03-02T00:00, got {short_repr(given)}"
-        ) from None
+            f"{name} must be a time from 1900 to 2199, such as 2026-03-02T00:00, "
+            f"got {short_repr(given)}"
+        )
+    return time
 
 
 def find_zone(name: str) -> ZoneInfo:

@@ -172,13 +172,13 @@ def _read_row(source: str, line: int, when: object, total: object, decimal: str)
 
 
 def _read_time(given: object) -> datetime:
-    if isinstance(given, datetime):
-        return given
-    if isinstance(given, date):
-        return datetime.combine(given, time())
-    if not isinstance(given, str):
+    if isinstance(given, str):
+        given = datetime.fromisoformat(given.strip())
+    elif isinstance(given, date) and not isinstance(given, datetime):
+        given = datetime.combine(given, time())
+    if not isinstance(given, datetime) or not 1900 <= given.year < 2200:
         raise ValueError
-    return datetime.fromisoformat(given.strip())
+    return given
 
 
 def _read_total(given: object, decimal: str) -> float:

@@ -16,7 +16,7 @@ from aftereffect.service._experiments import PooledRoute
 from aftereffect.service._monitoring import Metrics
 
 Name = Annotated[schemas.Name, InPath()]
-Slot = Annotated[schemas.Slot, InPath()]
+Slot = Annotated[schemas.SlotInPath, InPath()]
 #: An answer in the types of JSON; FastAPI checks it against the model in the OpenAPI document.
 Answer: TypeAlias = dict[str, Any]
 

@@ -7,7 +7,7 @@ from functools import cache
 from types import GenericAlias, UnionType
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
 
 from aftereffect._core import MAX_SEED
 from aftereffect.lag import LagEstimate
@@ -33,35 +33,50 @@ _MAX_POLICY = 1_000
 MAX_TOTALS = 10_000
 
 
-def check_digits(given: object) -> object:
-    """Refuse text that Python would read as a number but is not plain digits: 0.0, +0, 1_0, 007."""
-    if isinstance(given, str) and not re.fullmatch(r"0|[1-9][0-9]*|-[1-9][0-9]*", given):
-        raise ValueError("a slot is written in plain digits, such as 17")
-    return given
-
-
 Name = Annotated[
     str,
     Field(
         pattern=rf"^[A-Za-z0-9._-]{{1,{MAX_NAME_LENGTH}}}$", description="The experiment's name."
     ),
 ]
-Number = Annotated[
-    int,
-    Field(ge=0, lt=MAX_LIVE_SLOTS, description="The number of a slot; the first is 0."),
-    BeforeValidator(check_digits),
-]
+_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]+([+-][0-9:]+|Z)?)?$"
+_MAX_TIME = 40
 Time = Annotated[
     str,
     Field(
-        pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]+([+-][0-9:]+|Z)?)?$",
-        max_length=40,
+        pattern=_TIME,
+        max_length=_MAX_TIME,
         description="A time in ISO 8601, in the time zone of the experiment if it has no offset.",
         examples=["2026-03-02T14:00"],
     ),
 ]
-#: How a request names a slot.
-Slot = Number | Time
+
+
+def check_slot(given: object) -> object:
+    """Refuse what is neither the number of a slot nor a time."""
+    if isinstance(given, str) and len(given) <= _MAX_TIME and re.fullmatch(_TIME, given):
+        return given
+    if isinstance(given, int) and not isinstance(given, bool) and 0 <= given < MAX_LIVE_SLOTS:
+        return given
+    raise ValueError("a slot is a number from 0 on, such as 17, or a time: 2026-03-02T14:00")
+
+
+def read_slot(given: str) -> object:
+    """Read the slot in a path."""
+    return check_slot(int(given) if re.fullmatch(r"0|[1-9][0-9]{0,15}", given) else given)
+
+
+_SLOT_SCHEMA = WithJsonSchema(
+    {
+        "anyOf": [
+            {"type": "integer", "minimum": 0, "exclusiveMaximum": MAX_LIVE_SLOTS},
+            {"type": "string", "pattern": _TIME, "maxLength": _MAX_TIME},
+        ],
+        "description": "The number of a slot; the first is 0. Or the time at which it begins.",
+    }
+)
+Slot = Annotated[int | str, BeforeValidator(check_slot), _SLOT_SCHEMA]
+SlotInPath = Annotated[int | str, BeforeValidator(read_slot), _SLOT_SCHEMA]
 Key = Annotated[
     str,
     Field(

@@ -1,0 +1,124 @@
+"""Files of times and totals: understood as people write them, or refused with the line."""
+
+import gzip
+import math
+from datetime import UTC, date, datetime
+
+import polars as pl
+import pytest
+
+import aftereffect as ae
+from aftereffect.live._slot_clock import place_history
+from aftereffect.rewards import read_timed_totals
+
+
+def read(tmp_path, text, **given):
+    """What an experiment makes of a file: when slot 0 begins, and the totals before it."""
+    path = tmp_path / "totals.csv"
+    path.write_text(text)
+    settings = {"slot": "1h", "start": None, "timezone": None} | given
+    clock, totals = place_history(**settings, history=str(path))
+    return clock.start.isoformat(), list(totals)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "time,total\n2026-03-02T00:00,10\n2026-03-02T01:00,20.5\n2026-03-02T02:00,30\n",
+        "time;total\n2026-03-02T00:00;10\n2026-03-02T01:00;20,5\n2026-03-02T02:00;30,0\n",
+        "Total\tTime\tshop\n10\t2026-03-02 00:00\tx\n20,5\t2026-03-02 01:00\ty\n30\t2026-03-02 02:00\t\n",
+        "time,total\n2026-03-02T02:00,30\n2026-03-02T00:00,10\n\n2026-03-02T01:00,20.5\n",
+        "time,total\n2026-03-02T00:00,10\n2026-03-02T01:00,20.5\n2026-03-02T01:00,20.5\n2026-03-02T02:00,30\n",
+        "\ufefftime,total\r\n2026-03-02T00:00Z,10\r\n2026-03-02T02:00+01:00,20.5\r\n2026-03-02T02:00Z,30\r\n",
+        '"time","total"\n"2026-03-02T00:00:00","10"\n"2026-03-02T01:00:00","20.5"\n"2026-03-02T02:00:00","3e1"\n',
+    ],
+    ids=["plain", "semicolons", "tabs", "order", "doubled", "offsets", "quotes"],
+)
+def test_files_as_people_write_them(tmp_path, text):
+    assert read(tmp_path, text) == ("2026-03-02T03:00:00", [10, 20.5, 30])
+
+
+def test_gaps_and_missing_totals(tmp_path):
+    text = "time,total\n2026-03-02T00:00,10\n2026-03-02T02:00,\n2026-03-02T03:00,NaN\n2026-03-02T04:00,5\n"
+    assert read(tmp_path, text)[1] == [10, None, None, None, 5]
+    start, totals = read(tmp_path, text, start="2026-03-02T06:00")
+    assert (start, totals) == ("2026-03-02T06:00:00", [10, None, None, None, 5, None])
+
+
+def test_other_time_zones(tmp_path):
+    """The file has UTC; the shop is in Berlin, where clocks are set forward on 29 March."""
+    text = "time,total\n2026-03-28T23:00Z,1\n2026-03-29T00:00Z,2\n2026-03-29T01:00Z,3\n2026-03-29T02:00Z,4\n"
+    start, totals = read(tmp_path, text, timezone="Europe/Berlin")
+    assert (start, totals) == ("2026-03-29T05:00:00", [1, 2, None, 3, 4])
+    text = "time,total\n2026-10-25T01:00,1\n2026-10-25T02:00,2\n2026-10-25T02:00,4\n2026-10-25T03:00,5\n"
+    assert read(tmp_path, text, timezone="Europe/Berlin")[1] == [1, 3, 5]
+
+
+def test_days_and_weeks(tmp_path):
+    text = "time,total\n2026-03-02,1\n2026-03-03,2\n2026-03-05,3\n"
+    assert read(tmp_path, text, slot="1d") == ("2026-03-06T00:00:00", [1, 2, None, 3])
+    text = "time,total\n2026-03-02,1\n2026-03-09,2\n"
+    assert read(tmp_path, text, slot="1w") == ("2026-03-16T00:00:00", [1, 2])
+
+
+def test_parquet_and_gzip(tmp_path):
+    times = [datetime(2026, 3, 2, hour) for hour in range(3)]
+    for column in (times, [str(time) for time in times], [t.replace(tzinfo=UTC) for t in times]):
+        frame = pl.DataFrame({"time": column, "total": [10, None, 30]})
+        frame.write_parquet(tmp_path / "totals.parquet")
+        rows = read_timed_totals(str(tmp_path / "totals.parquet"))
+        assert [row.time.hour for row in rows] == [0, 1, 2]
+        assert [row.total for row in rows[::2]] == [10, 30]
+        assert math.isnan(rows[1].total)
+    days = pl.DataFrame({"time": [date(2026, 3, 2)], "total": [1.5]})
+    days.write_parquet(tmp_path / "totals.parquet")
+    assert read_timed_totals(str(tmp_path / "totals.parquet"))[0].time == datetime(2026, 3, 2)
+    (tmp_path / "totals.csv.gz").write_bytes(gzip.compress(b"time,total\n2026-03-02,7\n"))
+    assert read_timed_totals(str(tmp_path / "totals.csv.gz"))[0].total == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("2026-03-02,1\n", "the first line of .* must name the columns time and total"),
+        ("time,total,total\n2026-03-02,1,2\n", "once each, got 'time,total,total'"),
+        (
+            "time,total\n2026-03-02T00:00,1\n2026-03-02T01:00,2,5\n",
+            "line 3: expected 2 cells, got 3: if",
+        ),
+        ("time,total\n2026-03-02T00:00,1\n2026-03-02T01:00\n", "line 3: expected 2 cells, got 1"),
+        ("time,total\n2026-03-02T00:00,1\n02.03.2026 01:00,2\n", "line 3: expected a time such as"),
+        ("time;total\n2026-03-02T00:00;1.234,5\n", "line 2: expected .* got \\('2026"),
+        ("time,total\n2026-03-02T00:00,1_000\n", "line 2: expected a time such as"),
+        ("time,total\n2026-03-02T00:00,-1\n", "line 2: expected a time such as"),
+        ("time,total\n2026-03-02T00:00,inf\n", "line 2: expected a time such as"),
+        ("time,total\n2026-03-02T00:00,1\n2026-03-02T00:20,2\n", "line 3: no slot begins at"),
+        (
+            "time,total\n2026-03-02T00:00,1\n2026-03-02T01:00,2\n2026-03-02T00:00,3\n",
+            "line 4: 2026-03-02T00:00:00 has the total 3, but 1 in line 2: keep one of them",
+        ),
+        ("time,total\n2026-03-02,\n", "must hold at least one total"),
+        ("time,total\n", "must hold at least one total"),
+        ("", "the first line of"),
+        ("time,total\n1900-01-01,1\n2026-01-01,1\n", "at most 100,000 slots before the start"),
+    ],
+)
+def test_files_that_are_refused(tmp_path, text, message):
+    with pytest.raises((ae.InputError, ae.ParameterError), match=message) as caught:
+        read(tmp_path, text)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_damaged_parquet_file(tmp_path):
+    (tmp_path / "totals.parquet").write_bytes(b"PAR1 no PAR1")
+    with pytest.raises(ae.InputError, match=r"cannot read .* as Parquet"):
+        read_timed_totals(str(tmp_path / "totals.parquet"))
+    pl.DataFrame({"when": [1]}).write_parquet(tmp_path / "totals.parquet")
+    with pytest.raises(ae.InputError, match="must have the columns time and total"):
+        read_timed_totals(str(tmp_path / "totals.parquet"))
+
+
+def test_a_history_that_reaches_into_the_experiment_is_refused(tmp_path):
+    text = "time,total\n2026-03-02T00:00,1\n2026-03-02T01:00,2\n"
+    with pytest.raises(ae.InputError, match="line 3: 2026-03-02T01:00:00 is not before the start"):
+        read(tmp_path, text, start="2026-03-02T01:00")
