@@ -9,6 +9,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import polars as pl
@@ -468,3 +469,51 @@ def test_numbers_are_read_the_same_way_beside_pydantic(run, refused):
     run("ask", "banner")
     assert run("tell", "banner", 0, 1.5) == "slot 0: 1.5, recorded\n"
     assert "slot must be a whole number" in refused("ask", "banner", "--slot", 1.5)
+
+
+@pytest.fixture
+def shop(run):
+    """Six weeks of hours, and an experiment that follows them."""
+    times = [datetime(2026, 1, 1) + timedelta(hours=hour) for hour in range(6 * 168)]
+    lines = [f"{time.isoformat()},{50 + 2 * time.hour + time.weekday()}" for time in times]
+    Path("past.csv").write_text("\n".join(["time,total", *lines, ""]))
+    return run(
+        "create", "shop", "--arms", "old,new", "--slot", "1h", "--history", "past.csv", "--seed", 1
+    )
+
+
+@pytest.mark.compiled
+def test_an_experiment_without_a_policy_takes_the_one_for_real_totals(shop, run):
+    assert shop.startswith("shop: adaptive-switchback(slots_per_day=24, first=72), 0 slots decided")
+    status = json.loads(run("status", "shop", "--format", "json"))
+    assert (status["start"], status["history"]) == ("2026-02-12T00:00:00+00:00", 1_008)
+    assert run("ask", "shop").startswith("slot 0 (2026-02-12 00:00:00): play ")
+    assert run("ask", "shop", "--slot", "2026-02-12T01:00").startswith("slot 1 (2026-02-12 01:00")
+    assert run("tell", "shop", "2026-02-12T00:00", 51) == "slot 0: 51, recorded\n"
+    Path("day.csv").write_text("time,total\n2026-02-12T01:00,52.5\n")
+    assert run("tell", "shop", "--csv", "day.csv") == "slot 1: 52.5, recorded\n"
+    assert run("history", "shop").splitlines()[2].startswith("2026-02-12 01:00")
+    run("skip", "shop", "2026-02-12T02:00", "2026-02-12T05:00")
+    assert "whole" in run("verify", "shop")
+    decision = json.loads(run("ask", "shop", "--format", "json"))
+    assert decision["slot"] == 6
+    assert sum(decision["probabilities"].values()) == pytest.approx(1)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("time,total\n2026-01-01,1\nyesterday,2\n", "past.csv, line 3: expected a time such as"),
+        ("when;what\n", "the first line of past.csv must name the columns time and total"),
+        (
+            "time,total\n2026-01-01,1\n2026-01-01T00:10,1\n",
+            "line 3: no slot begins at 2026-01-01T00:10",
+        ),
+    ],
+)
+def test_a_history_that_cannot_be_read_is_refused(refused, run, lines, message):
+    Path("past.csv").write_text(lines)
+    said = refused("create", "shop", "--arms", "A,B", "--slot", "1h", "--history", "past.csv")
+    assert message in said
+    assert run("experiments") == "no experiments\n"

@@ -205,3 +205,64 @@ def test_closing_ends_neither(local, remote):
         assert not experiment.status().ended
         assert experiment.ask(1).slot == 1
         assert experiment.end().ended
+
+
+@pytest.mark.compiled
+def test_a_policy_that_looks_at_every_slot_is_played_on_a_service_as_here(service, tmp_path):
+    """History from a file, slots by their times, probabilities, revisions."""
+    file = tmp_path / "past.csv"
+    rows = [
+        f"2026-03-{day:02}T{hour:02}:00;{90 + hour},5" for day in range(1, 29) for hour in range(24)
+    ]
+    file.write_text("\n".join(["time;total", *rows]))
+    given = {
+        "arms": ["A", "B", "C"],
+        "control": "B",
+        "slot": "1h",
+        "timezone": "Europe/Berlin",
+        "history": file,
+        "seed": 5,
+    }
+    played = []
+    with ae.Client(service) as client:
+        for experiment in (
+            ae.Experiment.create("shop", **given, storage="memory://"),
+            client.create("shop", **given),
+        ):
+            assert experiment.ask("2026-03-29T00:00").arm in given["arms"]
+            for slot in range(1, 60):
+                experiment.ask(slot)
+            experiment.tell("2026-03-29T01:00", 80)
+            experiment.tell_many([(slot, 90 + slot % 24) for slot in range(2, 50)])
+            experiment.tell(20, 99, revise=True)
+            experiment.skip(60, 62)
+            for slot in range(63, 80):
+                experiment.ask(slot)
+            played.append((without_times(experiment.history()), without_times(experiment.status())))
+            assert experiment.verify().whole
+    assert played[0] == played[1]
+    records, status = played[0]
+    assert records[2].time == "2026-03-29T03:00:00+02:00"
+    assert all(record.probability > 0 for record in records if record.arm)
+    assert (status.control, status.history, status.timezone) == ("B", 28 * 24, "Europe/Berlin")
+    assert status.start == "2026-03-29T00:00:00+01:00"
+
+
+@pytest.mark.compiled
+def test_a_history_that_cannot_be_is_refused_alike(service):
+    with ae.Client(service) as client:
+        said = []
+        for create in (
+            lambda **given: ae.Experiment.create("shop", storage="memory://", **given),
+            lambda **given: client.create("shop", **given),
+        ):
+            with pytest.raises(ae.ParameterError, match="is not before the start") as caught:
+                create(
+                    arms=["A", "B"],
+                    slot="1h",
+                    start="2026-03-02",
+                    history=[("2026-03-02T01:00", 4)],
+                )
+            said.append((str(caught.value), caught.value.field))
+        assert said[0] == said[1]
+        assert client.experiments() == []
