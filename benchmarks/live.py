@@ -20,6 +20,7 @@ from contestants.environments import CannotTakePartError, python_of, run_or_leav
 from contestants.live import ARMS, pace_in, raw_pace
 from contestants.pace import Pace
 from live_large import with_many_slots
+from live_slots import with_every_slot
 from measure import duration, verdict
 
 REPETITIONS = 5
@@ -203,6 +204,7 @@ def main() -> int:
             outcomes = [
                 *against_the_others(folder, given.pairs),
                 *with_many_slots(folder, given.slots),
+                *with_every_slot(folder),
             ]
         except CannotTakePartError as reason:
             print(f"Optuna {reason}", file=sys.stderr)

@@ -445,11 +445,13 @@ def test_the_storage_of_the_environment_and_of_the_option(run, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.compiled
 @pytest.mark.parametrize("document", ["README.md", "docs/live.md"])
 def test_the_commands_of_the_documents(document, tmp_path):
     blocks = re.findall("```sh\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
     (commands,) = [block for block in blocks if "aftereffect create" in block]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    (tmp_path / "benchmarks").symlink_to(ROOT / "benchmarks")
     done = subprocess.run(
         ["bash", "-euc", commands],
         capture_output=True,
@@ -460,7 +462,7 @@ def test_the_commands_of_the_documents(document, tmp_path):
     assert done.returncode == 0, done.stderr
     for command, promised in re.findall(r"^(.*?) +# (slot .*)$", commands, re.MULTILINE):
         assert promised in done.stdout, command
-    assert "next: slot 2 holds B; waiting for slot 1" in done.stdout
+    assert "next: slot 2 (2018-10-01 02:00) plays B, planned up to slot 3" in done.stdout
 
 
 @pytest.mark.usefixtures("banner")

@@ -61,7 +61,7 @@ class Experiment:
     ...     print(banner.ask(0))
     ...     print(banner.tell(0, 37))
     ...     print(banner.ask(1).arm)
-    Decision(slot=0, arm='A', round=0, until=0, hold=False)
+    Decision(slot=0, arm='A', round=0, until=0, hold=False, time=None, probabilities=None)
     TotalRecord(slot=0, total=37.0, change='recorded', arm='A')
     B
     """

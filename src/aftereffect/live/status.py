@@ -23,7 +23,7 @@ _MAX_AWAITED, _MAX_NAMED = 100, 10
 _MAX_ROUNDS = 2_000
 #: Where policies planned a smaller share of the slots than this, a warning says so.
 _MIN_PLANNED_SHARE = 1 / 3
-_HEADER = ("arm", "pulls", "share", "rounds", "mean", "radius")
+_HEADER = ("arm", "pulls", "share", "rounds", "mean")
 
 
 class ArmStatus(NamedTuple):
@@ -49,9 +49,9 @@ class ArmStatus(NamedTuple):
         """The fields by name, in types that JSON has."""
         return self._asdict()
 
-    def _cells(self) -> tuple[str, ...]:
+    def _cells(self, last: str) -> tuple[str, ...]:
         counts = f"{self.pulls:,}", _show(self.share, ".1%"), f"{self.rounds:,}"
-        return (self.arm, *counts, _show(self.mean), _show(self.radius))
+        return (self.arm, *counts, _show(self.mean), last)
 
 
 class Status(NamedTuple):
@@ -114,16 +114,26 @@ class Status(NamedTuple):
 
     def __str__(self) -> str:
         """A table of the arms, and what comes next."""
-        table = text_table([_HEADER, *(arm._cells() for arm in self.arms)])
+        table = text_table(self._rows())
         first = f"{self.name}: {self.policy}, {self.progress()}"
         return "\n".join([first, table, self.outlook(), *(f"note: {note}" for note in self.notes)])
 
+    def _rows(self) -> list[tuple[str, ...]]:
+        """A table of the arms: with probabilities if the policy says them, else with radii."""
+        chances = self.next.probabilities if self.next else None
+        if chances is None:
+            return [(*_HEADER, "radius"), *(arm._cells(_show(arm.radius)) for arm in self.arms)]
+        return [
+            (*_HEADER, "probability"),
+            *(arm._cells(_show(chances[arm.arm], ".1%")) for arm in self.arms),
+        ]
+
     def _repr_html_(self) -> str:
         """The same for notebooks."""
-        head = "".join(f"<th>{name}</th>" for name in _HEADER)
+        header, *cells = self._rows()
+        head = "".join(f"<th>{name}</th>" for name in header)
         rows = "".join(
-            f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in arm._cells())}</tr>"
-            for arm in self.arms
+            f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in cells
         )
         name, policy = html.escape(self.name), html.escape(self.policy)
         end = [self.outlook(), *(f"note: {note}" for note in self.notes)]
@@ -160,10 +170,11 @@ class Status(NamedTuple):
             more = " and more" if len(self.awaited) > _MAX_NAMED else ""
             slots = "slots" if len(self.awaited) > 1 else "slot"
             waiting = f"; waiting for {slots} {named}{more}"
+        time = f" ({self.next.time[:16].replace('T', ' ')})" if self.next.time else ""
         if self.next.hold:
-            return f"next: slot {self.next.slot} holds {self.next.arm}{waiting}"
+            return f"next: slot {self.next.slot}{time} holds {self.next.arm}{waiting}"
         planned = f"planned up to slot {self.next.until}"
-        return f"next: slot {self.next.slot} plays {self.next.arm}, {planned}{waiting}"
+        return f"next: slot {self.next.slot}{time} plays {self.next.arm}, {planned}{waiting}"
 
 
 def make_status(state: ExperimentState) -> Status:

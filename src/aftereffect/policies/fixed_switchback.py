@@ -48,7 +48,7 @@ def decide_fixed(
 class FixedSwitchback(Switchback):
     """Blocks of fixed length, every arm equally often in random order; then the best arm for good.
 
-    A baseline that looks at every slot. It can be used in simulations only.
+    A baseline that looks at every slot.
 
     Parameters
     ----------

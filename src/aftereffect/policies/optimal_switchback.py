@@ -55,7 +55,7 @@ def decide_optimal(
 class OptimalSwitchback(Switchback):
     """The best switchback for a known carryover (Bojinov et al. 2023); then the best arm for good.
 
-    A baseline that looks at every slot. It can be used in simulations only.
+    A baseline that looks at every slot.
 
     Parameters
     ----------
