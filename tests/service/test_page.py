@@ -5,6 +5,7 @@ import re
 import shutil
 import time
 from contextlib import ExitStack
+from itertools import pairwise
 from types import SimpleNamespace
 from urllib.parse import urlsplit
 
@@ -23,6 +24,8 @@ expect.set_options(timeout=20_000)
 SLOWEST_OPENING, MANY_SLOTS = 5, 100_000
 #: What a browser itself says about an answer that is no success, or does not come.
 NETWORK = "Failed to load resource"
+#: Slots with times; the clocks change at the end of March and of October.
+HOURLY = {"slot": "1h", "timezone": "Europe/Berlin"}
 EVIL = "<img src=x onerror=window.hurt=1>"
 
 
@@ -97,6 +100,10 @@ def gallery(tmp_path_factory):
         played(storage, "fresh", ["A", "B"], 0)
         played(storage, "over", ["A", "B"], 20).end()
         played(storage, "planned", ["A", "B"], 40, policy="exp3", horizon=40)
+        played(storage, "hours", ["A", "B"], 58, late=2, start="2026-03-28T00:00", **HOURLY)
+        played(storage, "autumn", ["A", "B"], 5, start="2026-10-25T00:00", **HOURLY)
+        daily = {"slot": "1d", "start": "2025-10-20T06:00", "timezone": "Europe/Berlin"}
+        played(storage, "days", ["A", "B"], 100, late=2, **daily)
         played(storage, "crowd", [f"arm {number}" for number in range(70)], 2_000)
         played(storage, "evil", [EVIL, "'\"><script>window.hurt=1</script>", "x" * 100], 12)
         waiting = played(storage, "waiting", ["A", "B"], 1)
@@ -130,7 +137,7 @@ def estimated(page):
 
 def test_shows_all_experiments_and_what_each_plays(gallery, visit):
     page = visit(gallery)
-    expect(page.locator(".experiments li:visible")).to_have_count(9)
+    expect(page.locator(".experiments li:visible")).to_have_count(12)
     row = page.locator(".experiments li", has=page.get_by_role("link", name="banner"))
     expect(row).to_contain_text("running")
     expect(row).to_contain_text("3,000 slots, 5 arms")
@@ -183,6 +190,116 @@ def test_says_what_runs_now(gallery, visit, name, sentence, waits):
     page = visit(f"{gallery}#{name}")
     expect(page.locator(".now")).to_contain_text(sentence)
     expect(part(page, "waiting")).to_contain_text(waits)
+
+
+def read_ticks(page, chart):
+    """The labels below a chart, and where they are."""
+    return [
+        (text.text_content(), float(text.get_attribute("x")))
+        for text in part(page, chart).locator(".below g text").all()
+    ]
+
+
+def read_table(page, name):
+    """The first cells of a table behind a chart."""
+    part(page, name).locator("summary").click()
+    cells = part(page, name).locator("tbody th")
+    expect(cells.first).not_to_be_empty()
+    return cells.all_text_contents()
+
+
+def test_hours_have_the_times_of_clocks_that_change(gallery, visit):
+    """In the night to 29 March, clocks skip the hour from 2 to 3."""
+    page = visit(f"{gallery}#hours", timezone_id="America/New_York")
+    drawn(page)
+    expect(page.locator(".now")).to_have_text(
+        re.compile(r"Now \s*[AB], planned up to Mon 30 Mar, 13:00\.")
+    )
+    expect(part(page, "waiting")).to_contain_text(
+        "Outstanding: the totals of Mon 30 Mar, 09:00\u201311:00. Mon 30 Mar, 11:00 is next, in round"
+    )
+    expect(fact(page, "slot length")).to_have_text("1 hour")
+    expect(fact(page, "start")).to_have_text("Sat 28 Mar 2026, 00:00 (Europe/Berlin)")
+    night = ["Sun 29 Mar, 03:00", "Sun 29 Mar, 01:00", "Sun 29 Mar, 00:00", "Sat 28 Mar, 23:00"]
+    rows = read_table(page, "totals-table")
+    assert rows[31:35] == night
+    assert (rows[0], rows[-1]) == ("Mon 30 Mar, 10:00", "Sat 28 Mar, 00:00")
+    assert read_table(page, "shares-table")[-1] == "Mon 30 Mar, 11:00"
+    for chart in ("shares", "totals"):
+        labels, places = zip(*read_ticks(page, chart), strict=True)
+        assert labels[:6] == ("Sat 28 Mar", "06:00", "12:00", "18:00", "Sun 29 Mar", "06:00")
+        gaps = [after - before for before, after in pairwise(places)]
+        assert gaps[4] == pytest.approx(gaps[0] * 5 / 6, abs=0.2)
+    reader = part(page, "totals").get_by_role("slider")
+    reader.focus()
+    page.keyboard.press("Home")
+    expect(reader).to_have_attribute("aria-valuetext", re.compile("^Sat 28 Mar, 00:00, round 0"))
+
+
+def test_an_hour_that_comes_twice_has_its_offset(gallery, visit):
+    page = visit(f"{gallery}#autumn")
+    drawn(page)
+    night = ["00:00", "01:00", "02:00 GMT+2", "02:00 GMT+1", "03:00"]
+    assert read_table(page, "totals-table") == [f"Sun 25 Oct, {time}" for time in night[::-1]]
+
+
+def test_days_have_dates(gallery, visit):
+    page = visit(f"{gallery}#days", timezone_id="America/New_York")
+    drawn(page)
+    expect(page.locator(".now")).to_contain_text(re.compile(r"planned up to \w+ \d+ \w+ 2026\."))
+    expect(part(page, "waiting")).to_contain_text(
+        "the totals of Mon 26 Jan \u2013 Tue 27 Jan 2026. Wed 28 Jan 2026 is next"
+    )
+    expect(fact(page, "start")).to_have_text("Mon 20 Oct 2025, 06:00 (Europe/Berlin)")
+    rows = read_table(page, "totals-table")
+    assert (rows[0], rows[-7], rows[-1]) == ("Tue 27 Jan 2026", "Sun 26 Oct", "Mon 20 Oct")
+    assert read_table(page, "shares-table")[-1] == "Tue 27 Jan 2026"
+    labels = [label for label, _ in read_ticks(page, "totals")]
+    assert labels[:2] == ["Mon 27 Oct", "Mon 10 Nov"]
+    assert "Mon 5 Jan 2026" in labels
+
+
+def test_without_a_calendar_slots_have_numbers(gallery, visit):
+    page = visit(f"{gallery}#short")
+    drawn(page)
+    expect(page.locator(".now")).to_have_text(re.compile(r"planned up to slot \d+\."))
+    for title in ("slot length", "start", "control", "history"):
+        expect(fact(page, title)).to_have_count(0)
+    expect(part(page, "arms").get_by_role("columnheader", name="probability")).to_have_count(0)
+    expect(part(page, "drawn")).to_be_hidden()
+    assert read_table(page, "totals-table")[:2] == ["39", "38"]
+    assert read_table(page, "shares-table")[-1] == "40"
+    assert [label for label, _ in read_ticks(page, "totals")][:3] == ["0", "5", "10"]
+
+
+def test_shows_control_history_and_the_probabilities_of_a_draw(storage, serve, visit):
+    experiment = Experiment.create(
+        "drawn",
+        arms=["A", "B"],
+        policy="adaptive-switchback",
+        control="B",
+        history=[40.0 + slot % 24 for slot in range(336)],
+        start="2026-03-02T00:00",
+        storage=storage,
+        **HOURLY,
+    )
+    for _ in range(3):
+        experiment.tell(experiment.ask().slot, 40)
+    page = visit(f"{serve()}#drawn")
+    drawn(page)
+    expect(fact(page, "control")).to_have_text("B")
+    expect(fact(page, "history")).to_have_text("336 slots")
+    following = experiment.status().next
+    percents = {arm: f"{share:.1%}" for arm, share in following.probabilities.items()}
+    expect(part(page, "drawn")).to_contain_text(
+        f"{following.arm}, was drawn with probability {percents[following.arm]}."
+    )
+    page.get_by_role("button", name="probability").click()
+    expect(part(page, "arms").locator("tbody td:last-child")).to_have_text(
+        sorted(percents.values(), key=lambda text: -float(text[:-1]))
+    )
+    experiment.end()
+    expect(part(page, "drawn")).to_be_hidden()
 
 
 def test_warns_and_shows_gaps(storage, serve, visit):
@@ -477,7 +594,7 @@ def test_under_a_path(storage, serve, visit):
 def test_nothing_sticks_out(gallery, visit, width):
     page = visit(gallery, viewport={"width": width, "height": 740})
     expect(page.locator(".experiments .state").first).not_to_be_empty()
-    for name in ("", "banner", "evil", "crowd", "late", "waiting", "fresh"):
+    for name in ("", "banner", "evil", "crowd", "late", "waiting", "hours", "days", "fresh"):
         page.goto(f"{gallery}#{name}")
         if name not in ("", "fresh"):
             drawn(page)

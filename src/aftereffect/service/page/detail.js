@@ -7,10 +7,11 @@ import { Estimates, MAX_WIDE_ROWS } from "./estimates.js";
 import { LagChart } from "./lag-chart.js";
 import { Problem } from "./service.js";
 import { Shares } from "./shares.js";
+import { describeCalendar, makeSlotNames } from "./slot-names.js";
 import { ArmsTable } from "./table.js";
 import { Totals } from "./totals.js";
-import { describeLateness, describeNow, describeState, describeWaiting } from "./format.js";
-import { formatCount, formatQuantity } from "./format.js";
+import { describeDraw, describeLateness, describeNow, describeState, describeWaiting } from "./format.js";
+import { capitalize, formatCount, formatQuantity } from "./format.js";
 
 /** Pieces of the history: as many as a screen can show, fewer if there are thousands of arms. */
 const MAX_PIECES = 400;
@@ -88,7 +89,8 @@ export class Detail {
   }
 
   #showNow(status) {
-    const [before, arm, after] = describeNow(status);
+    const names = makeSlotNames(status);
+    const [before, arm, after] = describeNow(status, names);
     setText(findPart(this.root, "before"), before);
     setText(findPart(this.root, "after"), after);
     const place = findPart(this.root, "arm");
@@ -97,9 +99,9 @@ export class Detail {
       applyLook(place.querySelector("rect"), status.arms.findIndex((each) => each.arm === arm));
       setText(place.querySelector("strong"), arm);
     }
-    setText(findPart(this.root, "waiting"), describeWaiting(status));
+    setText(findPart(this.root, "waiting"), describeWaiting(status, names));
     const notes = resizeChildren(findPart(this.root, "notes"), status.notes.length, () => make("li"));
-    status.notes.forEach((note, at) => setText(notes[at], `${note[0].toUpperCase()}${note.slice(1)}.`));
+    status.notes.forEach((note, at) => setText(notes[at], `${capitalize(note)}.`));
   }
 
   #showFacts(status) {
@@ -114,6 +116,9 @@ export class Detail {
       ["arms", formatCount(status.arms.length)],
       ["horizon", status.horizon === null ? "open" : formatQuantity(status.horizon, "slot")],
       ["policy", status.policy],
+      ...describeCalendar(status),
+      ...(status.control === null ? [] : [["control", status.control]]),
+      ...(status.history ? [["history", formatQuantity(status.history, "slot")]] : []),
     ];
     const item = () => make("div", {}, make("dt"), make("dd"));
     const items = resizeChildren(findPart(this.root, "facts"), facts.length, item);
@@ -126,10 +131,11 @@ export class Detail {
   #showArms() {
     const status = this.#status;
     if (!status) return;
-    const order = this.table.sort(status.arms);
+    const order = this.table.sort(status);
     this.table.update(status, order);
     findPart(this.root, "estimates").parentElement.classList.toggle("many", order.length > MAX_WIDE_ROWS);
     this.estimates.update(status, order);
+    showMessage(findPart(this.root, "drawn"), describeDraw(status));
     const known = status.arms.filter(({ mean }) => mean !== null);
     findPart(this.root, "no-radius").hidden = known.length === 0 || known.some(({ radius }) => radius !== null);
     const left = status.arms.length - selectArms(status.arms).length;

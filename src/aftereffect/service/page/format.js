@@ -1,7 +1,7 @@
 // @ts-check
 // Numbers and sentences for people.
 
-const LANGUAGE = document.documentElement.lang;
+export const LANGUAGE = document.documentElement.lang;
 const MISSING = "–";
 /** By digits; making a format takes longer than using it a hundred times. */
 const formats = new Map();
@@ -53,23 +53,21 @@ function formatWithDigits(digits) {
   return formats.get(digits);
 }
 
-/** Slot numbers in a few words: "slots 3, 7 and 9–12". */
-function listSlots(numbers) {
+/** The first letter as a capital one, to begin a sentence. */
+export const capitalize = (text) => `${text[0].toUpperCase()}${text.slice(1)}`;
+
+/** Slots in a few words: "slots 3, 7 and 9–12". */
+function listSlots(numbers, names) {
   const ranges = [];
   for (const number of numbers) {
     const last = ranges.at(-1);
     if (last && last[1] === number - 1) last[1] = number;
     else ranges.push([number, number]);
   }
-  const shown = ranges.slice(0, MAX_RANGES).map(([first, last]) => formatSpan(first, last));
+  const shown = ranges.slice(0, MAX_RANGES).map(([first, last]) => names.write(first, last));
   const left = ranges.slice(MAX_RANGES).reduce((sum, [first, last]) => sum + last - first + 1, 0);
   if (left > 0) shown.push(`${formatCount(left)} more`);
-  return `${numbers.length === 1 ? "slot" : "slots"} ${joinWords(shown)}`;
-}
-
-/** One number, or the first and the last. */
-export function formatSpan(first, last) {
-  return first === last ? formatCount(first) : `${formatCount(first)}–${formatCount(last)}`;
+  return names.join(shown, numbers.length);
 }
 
 /** The state of an experiment in a word or two. */
@@ -80,30 +78,37 @@ export function describeState(status) {
 }
 
 /** What is decided now: words before the arm, the arm (or null), words after it. */
-export function describeNow(status) {
+export function describeNow(status, names) {
   const next = status.next;
   const rounds = formatQuantity(status.rounds, "round");
   if (status.ended) return [`Ended after ${formatQuantity(status.slots, "slot")} and ${rounds}.`, null, ""];
   if (next === null) return [`All ${formatCount(status.slots)} slots of its horizon are decided.`, null, ""];
-  if (status.slots === 0) return ["No slots yet. Slot 0 will use ", next.arm, "."];
+  if (status.slots === 0) return [`No slots yet. ${capitalize(names.name(0))} will use `, next.arm, "."];
   if (next.hold) return ["Holds ", next.arm, `: all planned slots of round ${formatCount(next.round)} are decided.`];
-  return ["Now ", next.arm, `, planned up to slot ${formatCount(next.until)}.`];
+  return ["Now ", next.arm, `, planned up to ${names.nameEnd(next.until)}.`];
 }
 
 /** The totals that an experiment waits for, and its next slot. */
-export function describeWaiting(status) {
+export function describeWaiting(status, names) {
   const awaited = status.awaited;
   const totals = awaited.length === 1 ? "the total" : "the totals";
   if (status.ended) return "This is the final status.";
   if (status.next === null) {
-    return awaited.length ? `It waits for ${totals} of ${listSlots(awaited)}.` : "You can end it.";
+    return awaited.length ? `It waits for ${totals} of ${listSlots(awaited, names)}.` : "You can end it.";
   }
-  const following = `Slot ${formatCount(status.next.slot)} is next, in round ${formatCount(status.next.round)}.`;
+  const following = `${capitalize(names.name(status.next.slot))} is next, in round ${formatCount(status.next.round)}.`;
   if (awaited.length === 0) return following;
   const come = awaited.length === 1 ? "comes" : "come";
-  const missing = `${totals} of ${listSlots(awaited)}`;
+  const missing = `${totals} of ${listSlots(awaited, names)}`;
   const waiting = status.next.hold ? `The arm stays until ${missing} ${come}.` : `Outstanding: ${missing}.`;
   return `${waiting} ${following}`;
+}
+
+/** The probability with which the current arm was drawn; null if the policy does not say it. */
+export function describeDraw({ next }) {
+  if (!next?.probabilities) return null;
+  const probability = formatPercent(next.probabilities[next.arm]);
+  return `The current arm, ${next.arm}, was drawn with probability ${probability}. The table has those of all arms.`;
 }
 
 /** How many slots late the totals come. */

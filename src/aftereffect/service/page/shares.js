@@ -2,9 +2,10 @@
 // Share of pulls per arm over time: stacked areas, named at their right end.
 
 import { applyLook, fillLegend, OTHERS, selectArms } from "./arms.js";
-import { drawAxisBelow, drawAxisLeft, Chart, truncateText, makeScale, makeTicks, measureText } from "./charts.js";
+import { drawAxisBelow, drawAxisLeft, Chart, truncateText, makeScale, measureText } from "./charts.js";
 import { makeSvg, fillRows, resizeChildren, make, setText, setAttributes } from "./dom.js";
-import { joinWords, formatCount, formatQuantity, formatPercent, formatWholePercent } from "./format.js";
+import { makeSlotNames } from "./slot-names.js";
+import { joinWords, formatQuantity, formatPercent, formatWholePercent } from "./format.js";
 
 const HEIGHT = 280;
 const TOP = 20;
@@ -36,15 +37,15 @@ export class Shares extends Chart {
     this.fillTable();
   }
 
-  paint(width, { bands, pieces, total }) {
+  paint(width, { bands, pieces, total, names: slotNames }) {
     const named = selectNamed(bands, pieces.length - 1);
     const names = Math.min(Math.max(...named.map((band) => measureText(bands[band].name))), width * 0.2, 180);
     const right = named.length ? names + BESIDE_NAMES : 14;
     const area = this.resize(width, HEIGHT, { left: 44, right, top: TOP, bottom: BOTTOM });
     const x = makeScale(0, total, area.left, area.right);
     const y = makeScale(0, 1, area.bottom, area.top);
-    const below = makeTicks(0, total, (area.right - area.left) / 90, true);
-    drawAxisBelow(this.getLayer("below"), area, x, below, "slots so far");
+    const below = slotNames.makeTicks(total, area.right - area.left);
+    drawAxisBelow(this.getLayer("below"), area, x, below, slotNames.axisSoFar);
     const outlined = { "data-outlined": bands.length <= MAX_OUTLINED };
     const areas = resizeChildren(this.getLayer("areas", outlined), bands.length, () => makeSvg("path"));
     const lower = (band, piece) => (band + 1 < bands.length ? bands[band + 1].upper[piece] : 0);
@@ -63,7 +64,7 @@ export class Shares extends Chart {
       count: pieces.length,
       at: (at) => ({ x: x(pieces[at].last + 1), y: (area.top + area.bottom) / 2, from: area.top, to: area.bottom }),
       near: (pixel) => findNearest(pieces, x.back(pixel) - 1),
-      text: (at) => describePoint(bands, pieces[at], at),
+      text: (at) => describePoint(this.data, at),
     };
   }
 
@@ -91,16 +92,16 @@ export class Shares extends Chart {
   /** As a table, at some slots; only while it is open. */
   fillTable() {
     if (!this.table.open || !this.data) return;
-    const { bands, pieces } = this.data;
+    const { bands, pieces, names } = this.data;
     const table = this.table.querySelector("table");
     const head = table.tHead ?? table.createTHead();
     const [row] = resizeChildren(head, 1, () => make("tr"));
-    const titles = ["slots so far", ...bands.map(({ name }) => name)];
+    const titles = [names.columnSoFar, ...bands.map(({ name }) => name)];
     const cells = resizeChildren(row, titles.length, () => make("th", { scope: "col" }));
     titles.forEach((title, at) => setText(cells[at], title));
     const step = Math.max(1, Math.ceil(pieces.length / MAX_ROWS));
     const chosen = pieces.map((_, at) => at).filter((at) => (pieces.length - 1 - at) % step === 0);
-    const line = (at) => [formatCount(pieces[at].last + 1), ...bands.map(({ share }) => formatPercent(share[at]))];
+    const line = (at) => [names.writeSoFar(pieces[at].last), ...bands.map(({ share }) => formatPercent(share[at]))];
     fillRows(table.tBodies[0] ?? table.createTBody(), chosen.map(line));
   }
 }
@@ -122,7 +123,7 @@ function prepareBands(status, { pieces, slots }) {
       left -= own;
     }
   }
-  return { bands, pieces, total: slots };
+  return { bands, pieces, total: slots, names: makeSlotNames(status) };
 }
 
 /** The bands with a name at their end: the largest, as many as there is room for. */
@@ -148,13 +149,13 @@ function moveApart(places, first, last) {
   return moved;
 }
 
-function describePoint(bands, piece, at) {
+function describePoint({ bands, pieces, names }, at) {
   const pulled = bands.filter(({ share }) => share[at] > 0).sort((a, b) => b.share[at] - a.share[at]);
   const line = ({ arm, name, share }) => ({ arm, label: name, value: formatPercent(share[at]) });
   const lines = pulled.slice(0, MAX_LINES).map(line);
   const more = pulled.length - MAX_LINES;
   if (more > 0) lines.push({ label: `and ${formatQuantity(more, "more arm")}`, value: "" });
-  return { title: `After ${formatQuantity(piece.last + 1, "slot")}`, lines };
+  return { title: names.nameSoFar(pieces[at].last), lines };
 }
 
 function summarize({ bands, pieces, total }) {

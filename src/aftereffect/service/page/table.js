@@ -5,7 +5,7 @@ import { applyLook, makeSwatch } from "./arms.js";
 import { resizeChildren, make, setText, setAttributes } from "./dom.js";
 import { makeAmountFormat, formatCount, formatPercent } from "./format.js";
 
-const COLUMNS = ["arm", "pulls", "share", "rounds", "mean", "radius"];
+const COLUMNS = ["arm", "pulls", "share", "rounds", "mean", "radius", "probability"];
 
 export class ArmsTable {
   #key = "arm";
@@ -29,9 +29,10 @@ export class ArmsTable {
   }
 
   /** The indices of the arms, sorted. */
-  sort(arms) {
+  sort({ arms, next }) {
     const sign = this.#descending ? -1 : 1;
-    const value = (arm) => (this.#key === "arm" ? arm : (arms[arm][this.#key] ?? -Infinity));
+    const find = (arm) => (this.#key === "probability" ? next?.probabilities?.[arms[arm].arm] : arms[arm][this.#key]);
+    const value = (arm) => (this.#key === "arm" ? arm : (find(arm) ?? -Infinity));
     return arms.map((_, arm) => arm).sort((a, b) => sign * (value(a) - value(b) || 0) || a - b);
   }
 
@@ -40,6 +41,8 @@ export class ArmsTable {
       const sorted = COLUMNS[at] === this.#key ? (this.#descending ? "descending" : "ascending") : "none";
       setAttributes(title, { "aria-sort": sorted });
     });
+    const probabilities = status.next?.probabilities;
+    this.titles.at(-1).hidden = !probabilities;
     const write = makeAmountFormat(status.arms.map(({ mean }) => mean));
     const rows = resizeChildren(this.body, order.length, makeRow);
     order.forEach((arm, at) => {
@@ -49,7 +52,9 @@ export class ArmsTable {
       applyLook(square.firstElementChild, arm);
       setText(label, name);
       const texts = [formatCount(pulls), formatPercent(share), formatCount(rounds), write(mean), write(radius)];
+      texts.push(probabilities ? formatPercent(probabilities[name]) : "");
       texts.forEach((text, cell) => setText(cells[cell], text));
+      cells.at(-1).hidden = !probabilities;
       rows[at].classList.toggle("playing", status.next?.arm === name);
     });
   }

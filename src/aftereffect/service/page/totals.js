@@ -4,7 +4,8 @@
 import { applyLook, fillLegend, OTHERS, selectArms } from "./arms.js";
 import { drawAxisBelow, drawAxisLeft, Chart, roundEnds, makeScale, makeTicks, measureText } from "./charts.js";
 import { makeSvg, fillRows, resizeChildren, make, setText, setAttributes } from "./dom.js";
-import { makeAmountFormat, formatCount, formatQuantity, formatSpan } from "./format.js";
+import { makeSlotNames } from "./slot-names.js";
+import { capitalize, makeAmountFormat, formatCount, formatQuantity } from "./format.js";
 
 const HEIGHT = 320;
 /** Height of the strip that shows the arms in their full colour. */
@@ -34,7 +35,7 @@ export class Totals extends Chart {
     this.fillTable();
   }
 
-  paint(width, { pieces, runs, shown, low, high, total, several }) {
+  paint(width, { pieces, runs, shown, low, high, total, several, names }) {
     const [from, to] = roundEnds(low, high, 5);
     const upwards = makeTicks(from, to, 5);
     const left = Math.max(...upwards.values.map((value) => measureText(upwards.write(value)))) + 12;
@@ -42,9 +43,10 @@ export class Totals extends Chart {
     const x = makeScale(0, total, area.left, area.right);
     const y = makeScale(from, to, area.bottom, area.top);
     const below = { ...area, bottom: area.bottom + STRIP };
-    // A slot reaches from its number to the next, and its tick is in the middle.
-    const slots = makeTicks(0, total - 1, (area.right - area.left) / 90, true);
-    drawAxisBelow(this.getLayer("below"), below, (slot) => x(slot + 0.5), slots, "slot");
+    // A slot reaches from its number to the next. The tick of a number or a date is in the middle, that of a time at
+    // the beginning, so that there may be one at the end of the last slot.
+    const slots = names.makeTicks(total - 2 * names.tickPlace, area.right - area.left);
+    drawAxisBelow(this.getLayer("below"), below, (slot) => x(slot + names.tickPlace), slots, names.axis);
     this.#shade(shown, runs, area, x);
     const title = several ? "total per slot: mean and range" : "total per slot";
     drawAxisLeft(this.getLayer("grid"), area, y, upwards, title);
@@ -85,17 +87,17 @@ export class Totals extends Chart {
   /** As a table, the latest first; only while it is open. */
   fillTable() {
     if (!this.table.open || !this.data) return;
-    const { pieces, several, write, nameOf } = this.data;
+    const { pieces, several, write, nameOf, names } = this.data;
     const table = this.table.querySelector("table");
-    const ofSeveral = ["slots", "last round", "arm with the most pulls", "mean", "smallest", "largest"];
-    const titles = several ? ofSeveral : ["slot", "round", "arm", "total"];
+    const ofSeveral = [names.columnOfSpans, "last round", "arm with the most pulls", "mean", "smallest", "largest"];
+    const titles = several ? ofSeveral : [names.column, "round", "arm", "total"];
     const [row] = resizeChildren(table.tHead ?? table.createTHead(), 1, () => make("tr"));
     const cells = resizeChildren(row, titles.length, () => make("th", { scope: "col" }));
     titles.forEach((title, at) => setText(cells[at], title));
     const rows = pieces.toReversed().map((piece) => {
       const means = several ? [piece.mean, piece.low, piece.high] : [piece.mean];
       const number = piece.round === null ? "–" : formatCount(piece.round);
-      return [formatSpan(piece.first, piece.last), number, nameOf(piece.main), ...means.map(write)];
+      return [names.write(piece.first, piece.last), number, nameOf(piece.main), ...means.map(write)];
     });
     fillRows(table.tBodies[0] ?? table.createTBody(), rows);
   }
@@ -126,7 +128,8 @@ function preparePieces(status, { pieces: given, slots, width }) {
   const high = Math.max(...known.map((piece) => piece.high));
   const ends = known.length ? { low, high } : { low: 0, high: 1 };
   const write = makeAmountFormat(known.map((piece) => piece.high));
-  return { pieces, runs, shown, ...ends, total: slots, several: width > 1, write, nameOf };
+  const names = makeSlotNames(status);
+  return { pieces, runs, shown, ...ends, total: slots, several: width > 1, write, nameOf, names };
 }
 
 /** The pulls of each arm in a piece, the largest number first. */
@@ -146,7 +149,7 @@ function findStretches(pieces) {
   return found.filter((stretch) => stretch.length);
 }
 
-function describePoint({ pieces, several, write, nameOf }, at) {
+function describePoint({ pieces, several, write, nameOf, names }, at) {
   const { first, last, round: number, mean, low, high, pulled } = pieces[at];
   const writePulls = (pulls) => (several ? formatQuantity(pulls, "pull") : "");
   const line = ([arm, pulls]) => ({ arm, label: nameOf(arm), value: writePulls(pulls) });
@@ -154,18 +157,17 @@ function describePoint({ pieces, several, write, nameOf }, at) {
   const more = pulled.length - MAX_LINES;
   if (more > 0) arms.push({ label: `and ${formatQuantity(more, "more arm")}`, value: "" });
   const within = number === null ? "skipped" : `round ${formatCount(number)}`;
-  const title = `${first === last ? "Slot" : "Slots"} ${formatSpan(first, last)}, ${within}`;
+  const title = `${capitalize(names.name(first, last))}, ${within}`;
   if (mean === null) return { title, lines: [{ label: "no total", value: "" }, ...arms] };
   const totals = several ? [["mean", mean], ["smallest", low], ["largest", high]] : [["total", mean]];
   return { title, lines: [...totals.map(([label, value]) => ({ label, value: write(value) })), ...arms] };
 }
 
-function summarize({ pieces, low, high, total, write }) {
+function summarize({ pieces, low, high, total, write, names }) {
   const known = pieces.filter((piece) => piece.mean !== null);
   if (known.length === 0) return `Totals of ${formatQuantity(total, "slot")}: none has come yet.`;
   const { first, last, mean } = known.at(-1);
-  const [slots, average] = first === last ? ["slot", ""] : ["slots", " on average"];
-  const latest = `${slots} ${formatSpan(first, last)}: ${write(mean)}${average}`;
+  const latest = `${names.name(first, last)}: ${write(mean)}${first === last ? "" : " on average"}`;
   const all = `Totals of ${formatQuantity(total, "slot")}, from ${write(low)} to ${write(high)}.`;
   return `${all} The latest: ${latest}. All are in the table below.`;
 }
