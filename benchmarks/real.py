@@ -1,8 +1,8 @@
 """Play switchbacks on a real series and on made-up ones, and put the tables into a document.
 
 ``make real``. A row is a world; the numbers are lost shares in % of the demand without lifts, so
-that random play loses as much in all rows with the same lifts. Claims are judged, and the exit
-status is 1 if one was missed.
+that random play loses as much in all rows with the same lifts. A picture lies beside the document.
+Claims are judged, and the exit status is 1 if one was missed.
 """
 
 import argparse
@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
 
 import aftereffect as ae
-from aftereffect._core import check_writable
+from aftereffect._core import check_writable, save_figure
+from aftereffect.simulation import COLOURS
 from tables import replace_between_markers, split_at_markers
 
 BEGIN, END = "<!-- real: written by make real -->", "<!-- /real -->"
@@ -62,7 +64,7 @@ def real_worlds() -> Iterator[World]:
         yield World(name, ae.HistoryBandit(SERIES, LIFTS, delay), HOURS, limit)
     for name, delay in DELAYS.items():
         bandit = ae.HistoryBandit(SERIES, LIFTS, delay, history_delayed=True)
-        yield World(f"{name}, as long as it is known", bandit, HOURS)
+        yield World(f"{name}, history delayed too", bandit, HOURS)
     for name, delay in DELAYS.items():
         limit = {"fading, mean 4 h": 0.75, "evenly 0 to 23 h": 1.5}.get(name, 3.75)
         bandit = ae.HistoryBandit(SERIES, LIFTS, delay, weeks_before=0)
@@ -144,6 +146,24 @@ def write_table(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def draw(rows: list[Row], path: Path) -> None:
+    """Draw what each world loses: random play, the best fixed design, and the adaptive one."""
+    figure = Figure(figsize=(8, 0.42 * len(rows) + 1.2), layout="constrained")
+    axes = figure.add_subplot()
+    places = np.arange(len(rows))[::-1]
+    lost = [row.adaptive.mean() for row in rows]
+    errors = [2 * row.adaptive.std() / np.sqrt(len(row.adaptive)) for row in rows]
+    random, fixed = [row.random for row in rows], [row.best_fixed for row in rows]
+    axes.barh(places, random, 0.8, color="#dddddd", label="random play")
+    axes.barh(places, fixed, 0.5, color=COLOURS[4], label="best of nine fixed switchbacks")
+    axes.barh(places, lost, 0.2, color=COLOURS[0], xerr=errors, label="AdaptiveSwitchback")
+    axes.set_yticks(places, [row.world.name for row in rows])
+    axes.set_xlabel("lost, % of the demand without lifts (bars: two standard errors)")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    save_figure(figure, path)
+
+
 def judge(real: list[Row], defective: list[Row], standard: list[Row]) -> Iterator[tuple[bool, str]]:
     """What is claimed of these rows, and whether it holds."""
     for row in real:
@@ -192,6 +212,7 @@ def main() -> int:
     claims = "\n".join(f"- {'kept' if kept else '**missed**'}: {text}" for kept, text in verdicts)
     parts.append(f"### Claims\n\n{claims}")
     replace_between_markers(document, BEGIN, END, "\n\n".join(parts))
+    draw(groups["The real series"], document.with_suffix(".png"))
     for kept, text in verdicts:
         print(f"{'kept' if kept else 'missed'}: {text}")
     return 0 if all(kept for kept, _ in verdicts) else 1

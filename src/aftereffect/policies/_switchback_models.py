@@ -17,7 +17,7 @@ from aftereffect.policies._demand_model import (
     fit_noise,
     fold_window,
 )
-from aftereffect.policies._season import learn_season
+from aftereffect.policies._season import find_median, learn_season
 from aftereffect.policies._switchback_windows import (
     BEFORE,
     BEGUN,
@@ -45,6 +45,8 @@ _PRIOR_WEEKDAY, _PRIOR_HOUR, _PRIOR_WEEKEND = 0.2, 0.8, 0.4
 #: The part of these that is left where a history shows the season, and where it shows that of
 #: demand, which a delay then smooths.
 _KNOWN_PART, _SMOOTHED_PART = 0.02, 0.08
+#: The number of weeks for which the correction of a place in the week counts as much as none.
+_USUAL_WEEKS = 0.5
 #: Hours over which the seasons of hours are alike.
 _ALIKE_HOURS = 6.0
 #: Noise that is estimated from a whole history has all its bursts. Surprises are cut, so that what
@@ -124,8 +126,8 @@ def _fold(
     per_day = state.factors.shape[0]
     likelihood = 0.0
     for window in range(first, stop):
-        value = find_value(state, params, window)
         place = (params.first // params.window + window) % weekly
+        value = find_value(state, params, window) - state.corrections[place]
         if row >= rows:
             value -= state.smoothing[row - rows, place]
         find_shares(state, params, row % rows, window)
@@ -178,7 +180,7 @@ def _learn_noise(state: AdaptiveState, params: AdaptiveParams, first: int, stop:
     weekly, mean = state.smoothing.shape[1], state.means[best]
     for window in range(first, stop):
         place = (params.first // params.window + window) % weekly
-        residual = find_value(state, params, window) - mean[MEAN]
+        residual = find_value(state, params, window) - mean[MEAN] - state.corrections[place]
         find_season(state, place)
         for part in range(state.season.shape[0]):
             if state.season[part] >= 0.0:
@@ -188,6 +190,8 @@ def _learn_noise(state: AdaptiveState, params: AdaptiveParams, first: int, stop:
             for arm in range(state.shares.shape[0]):
                 residual -= state.shares[arm] * mean[LIFTS + arm]
         state.residuals[window - first] = residual
+    if state.marks[HAS_SEASON] == 0.0:
+        _correct_season(state, params, first, stop)
     fit_noise(
         state.residuals,
         stop - first,
@@ -197,6 +201,30 @@ def _learn_noise(state: AdaptiveState, params: AdaptiveParams, first: int, stop:
         state.factors,
         state.scratch,
     )
+
+
+def _correct_season(state: AdaptiveState, params: AdaptiveParams, first: int, stop: int) -> None:
+    """Find what the filters' seasons miss: the median residual of each place in the week.
+
+    A filter knows weekdays, hours, and hours of weekends. A Friday evening is more than the sum of
+    its day and its hour.
+    """
+    weekly, windows = state.smoothing.shape[1], stop - first
+    if weekly == 1 or windows < 2 * weekly:
+        return
+    for begin in range(weekly):
+        known = 0
+        for window in range(begin, windows, weekly):
+            if not math.isnan(state.residuals[window]):
+                state.scratch[known] = state.residuals[window]
+                known += 1
+        if known > 1:
+            place = (params.first // params.window + first + begin) % weekly
+            before = state.corrections[place]
+            median = find_median(state.scratch, 0, known)
+            state.corrections[place] = (before + median) * known / (known + _USUAL_WEEKS)
+            for window in range(begin, windows, weekly):
+                state.residuals[window] += before - state.corrections[place]
 
 
 def _smooth_season(state: AdaptiveState, params: AdaptiveParams) -> None:

@@ -47,6 +47,7 @@ class AdaptiveState(NamedTuple):
     noise: Vector
     factors: Vector
     smoothing: Matrix
+    corrections: Vector
     means: Matrix
     covariances: NDArray[np.float64]
     evidence: Vector

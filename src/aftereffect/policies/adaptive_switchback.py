@@ -209,6 +209,7 @@ class AdaptiveSwitchback(CalendarPolicy):
             noise=np.array(NOISE),
             factors=np.ones(windows_per_day),
             smoothing=np.zeros((rows, week // self._window)),
+            corrections=np.zeros(week // self._window),
             means=np.zeros((2 * rows, entries)),
             covariances=np.zeros((2 * rows, entries, entries)),
             evidence=np.zeros(2 * rows),
