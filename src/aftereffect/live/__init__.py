@@ -7,7 +7,7 @@ from aftereffect.lag import LagEstimate
 from aftereffect.live._reading import chain_start, check_log_end, read_events
 from aftereffect.live._rules import MAX_KEY_LENGTH, check_key
 from aftereffect.live._slot_clock import MAX_LIVE_HISTORY, read_past_totals, read_time
-from aftereffect.live._slot_state import make_state
+from aftereffect.live._slot_state import make_state, prepare_decide
 from aftereffect.live._state import Difference, ExperimentState
 from aftereffect.live.events import Event, Link, Snapshot, fingerprint, now
 from aftereffect.live.experiment import DEFAULT_POLICY, Experiment, HistoryInput
@@ -91,6 +91,7 @@ __all__ = [
     "make_state",
     "now",
     "open_storage",
+    "prepare_decide",
     "read_events",
     "read_last_hash",
     "read_past_totals",

@@ -10,7 +10,7 @@ from aftereffect.live._rounds import Round, RoundPlan
 from aftereffect.live._state import Choice, ExperimentState
 from aftereffect.live.events import Event, Link
 from aftereffect.live.settings import Settings
-from aftereffect.policies import named_arrays
+from aftereffect.policies import Policy, named_arrays
 
 #: The slots for which a policy's state has room at first, and by which it grows.
 _ROOM = 4_096
@@ -18,6 +18,19 @@ _ROOM = 4_096
 _NONE = -1
 
 _decides: dict[SlotKernels, DecideSlots] = {}
+
+
+def prepare_decide(policy: Policy) -> DecideSlots:
+    """The kernel of a policy that looks at every slot, in machine code.
+
+    In Python it would take seconds. It is compiled once on a machine, and loaded once in a process.
+    """
+    kernels = cast(SlotKernels, policy.kernels())
+    if kernels not in _decides:
+        from aftereffect.simulation import load_decide  # which takes a second to import
+
+        _decides[kernels] = load_decide(policy)
+    return _decides[kernels]
 
 
 class SlotState(ExperimentState):
@@ -92,7 +105,7 @@ class SlotState(ExperimentState):
         if self._is_round_over():
             self._close_round()
             place = self._place(self.next_slot)
-            decide = self._load_decide()
+            decide = prepare_decide(self.settings.policy)
             arm, slots = decide(self.policy_state, self.params, place, self.draws.generator)
             until = self._find_end(place, int(slots))
             plan = RoundPlan(int(arm), until - self.next_slot + 1, until - self.next_slot + 1)
@@ -102,15 +115,6 @@ class SlotState(ExperimentState):
         plan, until = current.plan, current.until
         chances_text = current.probabilities
         return Choice(self.next_slot, current.number, plan.arm, until, plan.window, chances_text)
-
-    def _load_decide(self) -> DecideSlots:
-        """The kernel in machine code: in Python it would take seconds."""
-        if self.kernels not in _decides:
-            from aftereffect.simulation import load_decide  # which takes a second to import
-
-            arms, slots = len(self.settings.arms), self.settings.planned_slots
-            _decides[self.kernels] = load_decide(self.settings.policy, arms, slots)
-        return _decides[self.kernels]
 
     def _place(self, slot: int) -> int:
         """The number by which the policy knows a slot."""

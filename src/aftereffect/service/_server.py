@@ -2,6 +2,7 @@
 
 import logging
 import socket
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.resources import files
@@ -10,9 +11,16 @@ from pathlib import PurePath
 import uvicorn
 from fastapi import APIRouter, FastAPI, Response
 
-from aftereffect._core import __version__, check_int
+from aftereffect._core import __version__, check_int, parse
 from aftereffect.errors import OutputError, ParameterError
-from aftereffect.live import MemoryStorage, Storage, open_storage
+from aftereffect.live import (
+    DEFAULT_POLICY,
+    MemoryStorage,
+    Storage,
+    open_storage,
+    prepare_decide,
+)
+from aftereffect.policies import Policy
 from aftereffect.service import _read_routes, _routes
 from aftereffect.service._access import Guard, is_loopback
 from aftereffect.service._connections import Connections, protocol_for
@@ -36,6 +44,8 @@ _CONTENT_POLICY = (
 #: Seconds for requests under way to finish, when the service is asked to stop.
 _GRACE = 10
 _BACKLOG = 2048
+#: Seconds after which a service that has begun to answer compiles the default policy.
+_PREPARE_AFTER = 3.0
 _log = logging.getLogger("aftereffect.service")
 
 
@@ -192,9 +202,22 @@ def address_of(listener: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
+def prepare_default_policy() -> None:
+    """Compile the default policy before anybody waits for it: once on a machine it takes long."""
+    try:
+        prepare_decide(parse(DEFAULT_POLICY, Policy))
+    except Exception as error:  # whoever creates an experiment is told
+        _log.warning(
+            "the default policy cannot be compiled", extra={"note": {"reason": str(error)}}
+        )
+
+
 def serve_until_stopped(storage: str, host: str, port: int, root_path: str, worker: Worker) -> None:
     """Run the service until it is asked to stop; requests under way are finished."""
     server, listener = server_for(storage, host, port, root_path, worker)
     log_to_stderr()
     _log.info("listening", extra={"note": {"address": address_of(listener)}})
+    preparation = threading.Timer(_PREPARE_AFTER, prepare_default_policy)
+    preparation.daemon = True
+    preparation.start()
     server.run(sockets=[listener])

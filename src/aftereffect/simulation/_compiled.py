@@ -97,11 +97,11 @@ def compile_decide(kernels: SlotKernels, state: State, params: Params) -> Decide
     return fast
 
 
-def is_stored(kernels: SlotKernels, state: State, params: Params) -> bool:
-    """Whether `compile_decide` finds its machine code on the disk."""
+def is_storable(kernels: SlotKernels, state: State, params: Params) -> bool:
+    """Whether `compile_decide` could find its machine code on the disk, but it is not there yet."""
     program = _describe_decide(kernels, state, params)
     folder = _cache_folder(program.clone().root.__qualname__, program.read)
-    return folder is not None and any(folder.rglob("*.nbc"))
+    return folder is not None and not any(folder.rglob("*.nbc"))
 
 
 def _describe_decide(kernels: SlotKernels, state: State, params: Params) -> "_Program":

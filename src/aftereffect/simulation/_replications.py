@@ -57,26 +57,29 @@ def compile_driver(
     return compile_batch_driver(policy, engine, state, params)
 
 
-def load_decide(policy: Policy, arms: int, horizon: int) -> DecideSlots:
+def load_decide(policy: Policy) -> DecideSlots:
     """Compile `decide` of a policy that looks at every slot, for use outside of simulations.
 
-    Policies of this package are compiled in another process if their machine code is not stored
-    yet, so that the threads of a service go on meanwhile. Others are rehearsed first.
+    Policies of this package are compiled in another process, if their machine code is not stored
+    yet but can be: the threads of a service go on meanwhile. Other policies are rehearsed first.
     """
-    from aftereffect.simulation._compiled import compile_decide, is_stored
+    from aftereffect.simulation._compiled import compile_decide, is_storable
 
     kernels = policy.kernels()
     if not isinstance(kernels, SlotKernels):
         raise TypeError(f"{policy} does not look at every slot")
-    given = kernels, policy.initial_for(arms, horizon), policy.params(arms, horizon)
+    # Machine code depends on the types of a state and of parameters, not on their sizes.
+    given = kernels, policy.initial_for(_ARMS, _SLOTS), policy.params(_ARMS, _SLOTS)
     if describe_own_code(policy):
-        rehearse(policy, arms, horizon)
-    elif not is_stored(*given):
+        rehearse(policy, _ARMS, _SLOTS)
+    elif is_storable(*given):
         # If it fails, the policy is compiled below.
         subprocess.run([sys.executable, "-c", _COMPILE, str(policy)], check=False)
     return compile_decide(*given)
 
 
+#: The sizes of examples for the compiler, and of rehearsals.
+_ARMS, _SLOTS = 3, 200
 #: Compiles `decide` of a policy, given its spec string.
 _COMPILE = """
 import sys
