@@ -178,17 +178,6 @@ def test_it_learns_without_a_history(slot):
     assert lost.mean() + 4 * lost.std() / math.sqrt(60) < 100 * 0.15 / 1.3 / 2
 
 
-def test_live_experiments_refuse_it_with_the_reason():
-    with pytest.raises(ae.ParameterError, match="looks at every slot"):
-        ae.Experiment.create(
-            "shop",
-            arms=["A", "B"],
-            policy=ae.AdaptiveSwitchback(),
-            reward_range=(0, 1),
-            storage="memory://",
-        )
-
-
 @pytest.mark.parametrize(
     ("policy", "arms", "horizon", "limit"),
     [

@@ -160,7 +160,7 @@ def test_medians(count):
     assert (values[4 + count :] == before[4 + count :]).all()
 
 
-def test_a_simulation_fills_in_the_calendar_and_live_experiments_refuse():
+def test_a_calendar_is_filled_in_and_rounds_are_refused():
     policy = ae.FixedSwitchback(block=7)
     bandit = ae.SeasonalBandit([0, 0.1], slot="1d")
     assert policy.with_calendar(bandit.calendar) == ae.FixedSwitchback(7, 2, 1, 0)

@@ -6,6 +6,7 @@ import traceback
 import numpy as np
 
 import aftereffect as ae
+from aftereffect._core import SlotKernels
 from aftereffect.bandits import ENGINES
 from aftereffect.delays import ArmwiseDelay
 from aftereffect.policies import named_arrays
@@ -122,12 +123,13 @@ def live(policy: ae.Policy, case: Case, draw: random.Random) -> None:
     """Created, asked and told; and its kernels for many rounds more. What is refused leaves nothing behind."""
     storage = ae.open_storage("memory://")
     names = [f"arm {number}" for number in range(case.arms)]
+    looks_at_slots = isinstance(policy.kernels(), SlotKernels)
     try:
         experiment = ae.Experiment.create(
             "fuzz",
             arms=names,
             policy=policy,
-            reward_range=(0, 1),
+            reward_range=None if looks_at_slots else (0, 1),
             horizon=case.horizon,
             seed=1,
             storage=storage,
@@ -141,10 +143,30 @@ def live(policy: ae.Policy, case: Case, draw: random.Random) -> None:
             slot = experiment.ask()
             experiment.tell(slot.slot, draw.random())
         experiment.status()
+        if looks_at_slots:
+            every_slot(experiment, draw)
     except ae.AftereffectError as error:
         if not isinstance(error, ae.ConflictError):  # the horizon may be over
             raise WrongError(f"created, but then refused: {error}") from None
-    rounds(experiment.settings.policy, case.arms, experiment.settings.planned_slots, draw)
+    if not looks_at_slots:
+        rounds(experiment.settings.policy, case.arms, experiment.settings.planned_slots, draw)
+
+
+def every_slot(experiment: ae.Experiment, draw: random.Random) -> None:
+    """Some slots more, with totals of any size, late, missing and revised: all probabilities are valid."""
+    for _ in range(40):
+        decision = experiment.ask()
+        chances = list(decision.probabilities.values())
+        if not (min(chances) >= 0 and abs(sum(chances) - 1) < 1e-9):  # NaN is not
+            raise WrongError(f"drawn with {chances} at slot {decision.slot}")
+        told = draw.randrange(decision.slot + 1)
+        if draw.random() < 0.1:
+            experiment.mark_missing(told, revise=True)
+        elif draw.random() < 0.9:
+            total = draw.choice((draw.random(), draw.choice((0.0, 1e-300, 1e90, -5.0))))
+            experiment.tell(told, total, revise=True, confirm=True)
+    if not experiment.verify().whole:
+        raise WrongError("the log does not verify")
 
 
 def rounds(policy: ae.Policy, arms: int, horizon: int, draw: random.Random) -> None:

@@ -10,7 +10,7 @@ from aftereffect.live._rounds import Round, RoundPlan
 from aftereffect.live._state import Choice, ExperimentState
 from aftereffect.live.events import Event, Link
 from aftereffect.live.settings import Settings
-from aftereffect.policies import Policy, named_arrays
+from aftereffect.policies import Policy, move_into
 
 #: The slots for which a policy's state has room at first, and by which it grows.
 _ROOM = 4_096
@@ -150,10 +150,7 @@ class SlotState(ExperimentState):
     def _observe(self, place: int, arm: int, total: float) -> None:
         needed = len(self.settings.history) + place + 1
         if needed > self._room:
-            old, self.policy_state = self.policy_state, self._make_room(2 * needed)
-            larger = dict(named_arrays(self.policy_state))
-            for name, array in named_arrays(old):
-                larger[name][tuple(slice(length) for length in array.shape)] = array
+            self.policy_state = move_into(self._make_room(2 * needed), self.policy_state)
         self.kernels.observe(self.policy_state, self.params, place, arm, total)
         self.shown_on_wall = max(self.shown_on_wall, place + 1)
 

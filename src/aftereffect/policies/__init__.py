@@ -14,6 +14,7 @@ from aftereffect.policies.base import (
     MAX_REMEMBERED,
     Policy,
     map_arrays,
+    move_into,
     named_arrays,
     round_kernels,
 )
@@ -49,6 +50,7 @@ __all__ = [
     "Ucb1",
     "kl_bernoulli",
     "map_arrays",
+    "move_into",
     "named_arrays",
     "round_kernels",
 ]

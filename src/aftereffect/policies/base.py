@@ -160,6 +160,20 @@ def map_arrays(function: Callable[[Vector], Any], value: T) -> T:
     return value
 
 
+def move_into(larger: State, state: State) -> State:
+    """Copy each array of a state to the beginning of that of a larger state, and return that.
+
+    >>> from aftereffect import FixedSwitchback
+    >>> small, large = (FixedSwitchback().initial_for(2, slots) for slots in (10, 20))
+    >>> move_into(large, small).totals.shape
+    (20,)
+    """
+    arrays = dict(named_arrays(larger))
+    for name, array in named_arrays(state):
+        arrays[name][tuple(slice(length) for length in array.shape)] = array
+    return larger
+
+
 def named_arrays(value: Any, prefix: str = "") -> Iterator[tuple[str, Vector]]:
     """The arrays of a named tuple with their names; those of inner tuples as ``outer.inner``.
 
