@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 import aftereffect as ae
 from aftereffect._core.imports import require_extra
 from aftereffect.simulation import print_progress, save_picture, worker_pool
-from aftereffect.simulation._io import add_seal
+from aftereffect.simulation._study import add_seal
 
 ENV = ae.StochasticBandit([0.9, 0.6, 0.3], ae.Interval(3, 8))
 

@@ -2,7 +2,6 @@
 
 from aftereffect.simulation._dask import dask_cluster
 from aftereffect.simulation._driver import BATCH
-from aftereffect.simulation._io import STUDY_SUFFIXES
 from aftereffect.simulation._plan import (
     MAX_REPLICATIONS,
     Plan,
@@ -47,7 +46,7 @@ from aftereffect.simulation._runs import (
     log_spaced,
     trace_run,
 )
-from aftereffect.simulation._study import FINAL_HEADINGS, Study
+from aftereffect.simulation._study import FINAL_HEADINGS, STUDY_SUFFIXES, Study
 from aftereffect.simulation._workers import Workers, check_jobs, run_tasks, worker_pool
 
 __all__ = [
