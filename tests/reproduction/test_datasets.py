@@ -14,8 +14,9 @@ import pytest
 
 import aftereffect as ae
 import make_data
+from aftereffect.reproduction import datasets
 from aftereffect.reproduction.adversarial import figures
-from aftereffect.reproduction.datasets import ADS, COUPONS, _files, load_coupon, load_outbrain
+from aftereffect.reproduction.datasets import ADS, COUPONS, load_coupon, load_outbrain
 from make_data import ENDINGS, WEEKDAYS, format_csv, write_file
 
 OUTBRAIN = make_data.make_outbrain(displays=300, seed=1)
@@ -75,9 +76,9 @@ def coupon(tmp_path):
 @pytest.fixture
 def unpacked(monkeypatch):
     """The files that are opened, in order: none where a result is taken from the cache."""
-    opened, read_blocks = [], _files.read_blocks
+    opened, read_blocks = [], datasets.read_blocks
     monkeypatch.setattr(
-        _files, "read_blocks", lambda path: opened.append(path.name) or read_blocks(path)
+        datasets, "read_blocks", lambda path: opened.append(path.name) or read_blocks(path)
     )
     return opened
 
@@ -127,12 +128,12 @@ class TestOutbrain:
     def test_many_blocks_are_as_one(self, outbrain, monkeypatch):
         at_once = load_outbrain(outbrain, 200)
         (outbrain / ".aftereffect-outbrain.npz").unlink()
-        monkeypatch.setattr(_files, "BLOCK", 100)
+        monkeypatch.setattr(datasets, "BLOCK", 100)
         assert load_outbrain(outbrain, 200).paying.tolist() == at_once.paying.tolist()
 
     def test_clicks_of_one_display_keep_their_order(self, tmp_path, monkeypatch):
         ads = random.Random(5).choices((1, 2), k=200)
-        monkeypatch.setattr(_files, "BLOCK", 50)
+        monkeypatch.setattr(datasets, "BLOCK", 50)
         assert (load_outbrain(clicked_ads(tmp_path, ads), 200).paying + 1).tolist() == ads
 
     def test_bare_comes_before_packed(self, outbrain, unpacked):
@@ -211,7 +212,7 @@ class TestCoupon:
         ]
 
     def test_many_blocks_are_as_one(self, coupon, monkeypatch):
-        monkeypatch.setattr(_files, "BLOCK", 300)
+        monkeypatch.setattr(datasets, "BLOCK", 300)
         expected = [[int(flag > 0) for flag in flags] for flags in FLAGS]
         assert load_coupon(coupon, len(FLAGS)).flags.tolist() == expected
 
@@ -261,7 +262,7 @@ class TestCache:
 
     def test_changed_package_reads_anew(self, outbrain, unpacked, monkeypatch):
         load_outbrain(outbrain, 10)
-        monkeypatch.setattr(_files, "describe_code", lambda: "aftereffect 99")
+        monkeypatch.setattr(datasets, "describe_code", lambda: "aftereffect 99")
         load_outbrain(outbrain, 10)
         assert len(unpacked) == 6
 
@@ -316,7 +317,7 @@ class TestNothingIsLeftBehind:
         write_files(data, OUTBRAIN, ending)
         before = sorted(data.iterdir())
 
-        read_blocks = _files.read_blocks
+        read_blocks = datasets.read_blocks
 
         def interrupted(path):
             lines = read_blocks(path)
@@ -324,7 +325,7 @@ class TestNothingIsLeftBehind:
             yield next(lines)
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(_files, "read_blocks", interrupted)
+        monkeypatch.setattr(datasets, "read_blocks", interrupted)
         with pytest.raises(KeyboardInterrupt):
             load_outbrain(data, 10)
         assert sorted(data.iterdir()) == before
