@@ -136,7 +136,7 @@ def cache_beside(
     """
     target = folder / f".aftereffect-{name}.npz"
     states = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in sources]
-    key = json.dumps([describe_code(), sources_digest([Path(__file__).parent]), states])
+    key = json.dumps([describe_code(), sources_digest([Path(__file__)]), states])
     cached = _load_cached(target, key)
     if cached is not None:
         return cached
