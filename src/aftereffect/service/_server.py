@@ -40,6 +40,23 @@ from aftereffect.service._monitoring import Metrics, log_to_stderr
 from aftereffect.service._scans import Scans
 from aftereffect.service._worker import Worker
 
+_MEDIA_TYPES = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
+#: The page may load only its own files, and talk only to this service.
+_CONTENT_POLICY = (
+    "default-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
+#: Seconds for requests under way to finish, when the service is asked to stop.
+_GRACE = 10
+_BACKLOG = 2048
+#: Seconds after which a service that has begun to answer compiles the default policy.
+_PREPARE_AFTER = 3.0
+_log = logging.getLogger("aftereffect.service")
 #: Connections of one peer, which may be a proxy, and of all together; fewer where the system allows
 #: few open files. More than all readers that may wait (see `LIMITS`), so there is room for writers.
 MAX_PER_PEER, MAX_CONNECTIONS = 512, 2_048
@@ -74,9 +91,11 @@ class Connections:
     """
 
     def __init__(self) -> None:
-        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        open_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._max = (
-            MAX_CONNECTIONS if files < 0 else max(16, min(MAX_CONNECTIONS, files - _OTHER_FILES))
+            MAX_CONNECTIONS
+            if open_files < 0
+            else max(16, min(MAX_CONNECTIONS, open_files - _OTHER_FILES))
         )
         self._peers: dict[Connection, str] = {}
         self._per_peer: Counter[str] = Counter()
@@ -268,25 +287,6 @@ def protocol_for(connections: Connections) -> type[LimitedProtocol]:
         all_connections = connections
 
     return ServiceProtocol
-
-
-_MEDIA_TYPES = {
-    ".html": "text/html",
-    ".css": "text/css",
-    ".js": "text/javascript",
-    ".svg": "image/svg+xml",
-}
-#: The page may load only its own files, and talk only to this service.
-_CONTENT_POLICY = (
-    "default-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
-)
-#: Seconds for requests under way to finish, when the service is asked to stop.
-_GRACE = 10
-_BACKLOG = 2048
-#: Seconds after which a service that has begun to answer compiles the default policy.
-_PREPARE_AFTER = 3.0
-_log = logging.getLogger("aftereffect.service")
 
 
 def create_app(storage: Storage, scans: Scans | Worker, *, local: bool = True) -> FastAPI:
