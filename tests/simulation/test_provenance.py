@@ -21,7 +21,7 @@ from aftereffect._core.provenance import NUMERIC_SOURCES, normalise_source
 from aftereffect.bandits import ENGINES
 from aftereffect.policies import ucb1
 from aftereffect.simulation import _compiled
-from aftereffect.simulation._clones import Clones
+from aftereffect.simulation._compiled import Clones
 from aftereffect.simulation._contents import describe_own_code
 from aftereffect.simulation._driver import make_batch_driver, make_driver, make_take_state
 from aftereffect.testing import Script

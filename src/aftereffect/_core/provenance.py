@@ -29,7 +29,6 @@ NUMERIC_SOURCES = (
     "growth.py",
     "policies",
     "rewards",
-    "simulation/_clones.py",
     "simulation/_compiled.py",
     "simulation/_driver.py",
     "simulation/_replications.py",

@@ -26,6 +26,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from threading import Lock
+from types import CellType, FunctionType
 from typing import Any, NamedTuple
 
 import numba
@@ -42,7 +43,7 @@ from aftereffect._core import (
     sources_digest,
 )
 from aftereffect.errors import ParameterError
-from aftereffect.simulation._clones import Clones
+from aftereffect.simulation._contents import Contents, list_globals, strip_locations
 from aftereffect.simulation._driver import (
     BatchPlay,
     make_batch_driver,
@@ -57,6 +58,9 @@ _UNUSED_DAYS = 30
 _STAMP = "driver.py"
 _lock = Lock()
 _programs: dict[tuple[str, Any], Any] = {}
+#: Copies that programs share, by name and whether calls of them are put in place: numba compiles
+#: each of them once in a process.
+_shared: dict[tuple[str, bool], FunctionType] = {}
 _config: Any = numba.config  # filled at run time, so unknown to type checkers
 _types: Any = numba.types
 _typeof: Any = numba.typeof
@@ -122,7 +126,7 @@ class _Program(NamedTuple):
     read: tuple[Any, ...]
     signature: Any
 
-    def clone(self, **options: bool) -> Clones:
+    def clone(self, **options: bool) -> "Clones":
         return Clones(self.root, self.inner, inline=self.inline, **options)
 
 
@@ -147,7 +151,7 @@ def _compile_any_way(program: _Program) -> Any:
         raise _one_line_error(str(error), located) from None  # numba's has hundreds of lines
 
 
-def _compile(program: _Program, clones: Clones, *, counting: bool) -> Any:
+def _compile(program: _Program, clones: "Clones", *, counting: bool) -> Any:
     for function in clones.made:
         if function is clones.inner:
             register_jitable(_nrt=counting, no_cpython_wrapper=True, no_cfunc_wrapper=True)(
@@ -172,7 +176,7 @@ def _compile(program: _Program, clones: Clones, *, counting: bool) -> Any:
             gc.enable()
 
 
-def _one_line_error(message: str, clones: Clones) -> ParameterError:
+def _one_line_error(message: str, clones: "Clones") -> ParameterError:
     """Shorten a message of numba to one line.
 
     The innermost reason comes first, between the name of a step and a location in a file.
@@ -195,7 +199,7 @@ def _one_line_error(message: str, clones: Clones) -> ParameterError:
     )
 
 
-def _find_unreadable(clones: Clones) -> str:
+def _find_unreadable(clones: "Clones") -> str:
     """Find the function whose code numba cannot even read, for errors that do not name it."""
     for function in clones.made:
         try:
@@ -277,3 +281,103 @@ def _forget_unused(folders: Path) -> None:
     for folder in folders.iterdir():
         if folder.stat().st_mtime < oldest:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+class Clones:
+    """Copies of a function and of all functions that it names, with a digest in their names.
+
+    ``readable`` says whether everything that they depend on could be read; if not, the machine code
+    must not outlive this process. Their code holds no file names and line numbers, so that numba
+    finds machine code again after a comment was edited; `located` ones do, for messages, and are
+    not stored. If `shared`, programs that call the same functions call the same copies; ``made``
+    are those that no program has made before.
+
+    Parameters
+    ----------
+    root
+        The function that is called from outside.
+    inner
+        A function that it calls, and that is its own; none if it is None.
+    inline
+        Whether calls are put in place.
+    """
+
+    def __init__(
+        self,
+        root: Any,
+        inner: Any = None,
+        *,
+        inline: bool,
+        shared: bool = True,
+        located: bool = False,
+    ) -> None:
+        self.made: list[FunctionType] = []
+        self.inline = inline
+        self._shareable: set[FunctionType] = set()
+        contents = Contents(compiled=True)
+        contents.add(root)
+        self._located, self._content = located, contents.digest[:20]
+        self.readable = contents.readable and not located
+        self._begun: dict[FunctionType, FunctionType] = {}
+        self._unshared = (root, inner) if shared else None
+        self.root = self.clone(root)
+        self.inner = None if inner is None else self.clone(inner)
+
+    def clone(self, function: Any) -> FunctionType:
+        """Copy a function, with copies of the functions that it names in its globals and cells."""
+        if function in self._begun:  # copied before, or naming itself
+            return self._begun[function]
+        share = self._unshared is not None and function not in self._unshared
+        name = f"{function.__name__}_{self._content}_{len(self._begun)}"
+        if share:
+            contents = Contents(compiled=True)
+            contents.add(function)
+            name = f"{function.__name__}_{contents.digest[:20]}"
+            made = _shared.get((name, self.inline))
+            if made is not None:
+                self._begun[function] = made
+                return made
+        code = function.__code__
+        cells = tuple(CellType() for _ in code.co_freevars)
+        copy = FunctionType(
+            code if self._located else strip_locations(code),
+            {"__name__": function.__module__},
+            function.__name__,
+            function.__defaults__,
+            cells,
+        )
+        copy.__qualname__ = name
+        copy.__module__ = function.__module__
+        self._begun[function] = copy
+        if code.co_filename.startswith("<"):  # typed in by hand
+            self.readable = False
+        named = {
+            name: function.__globals__[name]
+            for name in sorted(list_globals(code))
+            if name in function.__globals__
+        }
+        copy.__globals__.update({name: self._copy_value(value) for name, value in named.items()})
+        for cell, original in zip(cells, function.__closure__ or (), strict=True):
+            cell.cell_contents = self._copy_value(original.cell_contents)
+        self.made.append(copy)
+        if share and self.readable:  # as is all that it names
+            self._shareable.add(copy)
+        return copy
+
+    def _copy_value(self, value: Any) -> Any:
+        return self.clone(value) if isinstance(value, FunctionType) else value
+
+    def name_at(self, file: str, line: int) -> str:
+        """Find the function at a line of a file."""
+        codes = [function.__code__ for function in self.made]
+        before = [
+            code
+            for code in codes
+            if Path(code.co_filename).name == file and code.co_firstlineno <= line
+        ]
+        return max(before, key=lambda code: code.co_firstlineno).co_name if before else "somewhere"
+
+    def share(self, function: FunctionType) -> None:
+        """Let later programs use a copy, if its name says all about it."""
+        if function in self._shareable:
+            _shared[function.__qualname__, self.inline] = function
