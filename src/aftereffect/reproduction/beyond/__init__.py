@@ -11,12 +11,11 @@ import numpy as np
 
 from aftereffect._core import Vector
 from aftereffect.policies import Policy
-from aftereffect.reproduction.beyond.claims import list_claims
+from aftereffect.reproduction.beyond.claims import RegretEvidence, list_claims
 from aftereffect.reproduction.beyond.figures import (
     ARS,
     FIGURES,
     SETTLE,
-    RegretEvidence,
     RegretFigure,
     Setting,
 )

@@ -1,18 +1,21 @@
-"""What we claim of the regret and the cost of SettleUcb, and the rules that judge the claims."""
+"""What was found in each setting, what we claim of it, and the rules that judge the claims."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
+from aftereffect._core import Matrix
+from aftereffect.errors import ParameterError
+from aftereffect.policies import Policy
 from aftereffect.reproduction._report import format_digits
 from aftereffect.reproduction.beyond.figures import (
     ARS,
     NAMES,
     SETTLE,
-    RegretEvidence,
-    divide_regrets,
+    Setting,
 )
 from aftereffect.reproduction.chapters import (
     CaseVerdict,
@@ -21,10 +24,71 @@ from aftereffect.reproduction.chapters import (
     Judgement,
     judge_cases,
 )
+from aftereffect.theory import lai_robbins_slope
 
 MIN_RATIO, MIN_MEAN_RATIO, MIN_MEAN_RATIO_EARLY = 3, 4, 1.5
 MIN_RATIO_BEYOND, MIN_RATIO_BEYOND_LATE = 1.5, 2
 MAX_GROWTH, MAX_COST = 2, 3
+
+
+@dataclass(frozen=True, eq=False)
+class RegretEvidence:
+    """What was found in one setting.
+
+    ``regret`` is by run and horizon, for every policy that can play there. ``growth`` is p in
+    regret = a + b (ln T)^p, with the mean regret of SettleUcb where the long runs begin and end;
+    ``cost`` the processor seconds of a replication of SettleUcb and of ARS-UCB. They are None where
+    they were not measured.
+    """
+
+    setting: Setting
+    horizons: tuple[int, ...]
+    regret: Mapping[Policy, Matrix]
+    growth: tuple[float, float, float] | None = None
+    cost: tuple[float, float] | None = None
+
+    @property
+    def replications(self) -> int:
+        """Runs of each policy."""
+        return len(self.regret[SETTLE])
+
+    def mean(self, policy: Policy, horizon: int) -> float:
+        """The mean regret; NaN if the policy cannot play here."""
+        return self._measure(np.mean, policy, horizon)
+
+    def p95(self, policy: Policy, horizon: int) -> float:
+        """The 95th percentile of the regret; NaN if the policy cannot play here."""
+        return self._measure(lambda regret: np.quantile(regret, 0.95), policy, horizon)
+
+    def worst(self, policy: Policy, horizon: int) -> float:
+        """The highest regret of any run; NaN if the policy cannot play here."""
+        return self._measure(np.max, policy, horizon)
+
+    def ratio(self, rival: Policy, policy: Policy, horizon: int) -> float:
+        """The mean regret of the rival divided by that of the policy."""
+        return divide_regrets(self.mean(rival, horizon), self.mean(policy, horizon))
+
+    def floor_ratio(self, policy: Policy, horizon: int) -> float:
+        """The mean regret divided by the Lai-Robbins slope times ln T; NaN where none is known."""
+        try:
+            slope = lai_robbins_slope(self.setting.bandit)
+        except ParameterError:  # rewards that are not Bernoulli
+            return math.nan
+        return self.mean(policy, horizon) / (slope * math.log(horizon))
+
+    def _measure(
+        self, measure: Callable[[Matrix], np.floating], policy: Policy, horizon: int
+    ) -> float:
+        if policy not in self.regret:
+            return math.nan
+        return float(measure(self.regret[policy][:, self.horizons.index(horizon)]))
+
+
+def divide_regrets(one: float, other: float) -> float:
+    """A ratio of regrets; in a short run a policy may have none."""
+    if other == 0:
+        return math.inf if one > 0 else math.nan
+    return one / other
 
 
 #: A number of one setting; NaN where it was not measured, and then the claim is not about it.

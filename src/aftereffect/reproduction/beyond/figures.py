@@ -1,16 +1,13 @@
-"""Where regrets are compared, and what is found there.
+"""Where regrets are compared.
 
 The settings are the paper's twelve stochastic ones and eleven others. Every setting that was tried
 is listed, good or bad.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
-from aftereffect._core import Matrix
 from aftereffect.bandits import StochasticBandit
 from aftereffect.delays import (
     Geometric,
@@ -28,7 +25,6 @@ from aftereffect.policies import ArsKlUcb, Odaaf, Policy, SettleUcb, Ucb1
 from aftereffect.reproduction import stochastic
 from aftereffect.reproduction.stochastic import MEANS
 from aftereffect.rewards import Beta
-from aftereffect.theory import lai_robbins_slope
 
 SETTLE, ARS_KL, ARS = SettleUcb(), ArsKlUcb(), stochastic.RECOMMENDED
 ODAAF, NAIVE = Odaaf("mean"), Ucb1()
@@ -82,66 +78,6 @@ class Setting:
         except ParameterError:  # a fact that it needs is infinite
             return False
         return True
-
-
-@dataclass(frozen=True, eq=False)
-class RegretEvidence:
-    """What was found in one setting.
-
-    ``regret`` is by run and horizon, for every policy that can play there. ``growth`` is p in
-    regret = a + b (ln T)^p, with the mean regret of SettleUcb where the long runs begin and end;
-    ``cost`` the processor seconds of a replication of SettleUcb and of ARS-UCB. They are None where
-    they were not measured.
-    """
-
-    setting: Setting
-    horizons: tuple[int, ...]
-    regret: Mapping[Policy, Matrix]
-    growth: tuple[float, float, float] | None = None
-    cost: tuple[float, float] | None = None
-
-    @property
-    def replications(self) -> int:
-        """Runs of each policy."""
-        return len(self.regret[SETTLE])
-
-    def mean(self, policy: Policy, horizon: int) -> float:
-        """The mean regret; NaN if the policy cannot play here."""
-        return self._measure(np.mean, policy, horizon)
-
-    def p95(self, policy: Policy, horizon: int) -> float:
-        """The 95th percentile of the regret; NaN if the policy cannot play here."""
-        return self._measure(lambda regret: np.quantile(regret, 0.95), policy, horizon)
-
-    def worst(self, policy: Policy, horizon: int) -> float:
-        """The highest regret of any run; NaN if the policy cannot play here."""
-        return self._measure(np.max, policy, horizon)
-
-    def ratio(self, rival: Policy, policy: Policy, horizon: int) -> float:
-        """The mean regret of the rival divided by that of the policy."""
-        return divide_regrets(self.mean(rival, horizon), self.mean(policy, horizon))
-
-    def floor_ratio(self, policy: Policy, horizon: int) -> float:
-        """The mean regret divided by the Lai-Robbins slope times ln T; NaN where none is known."""
-        try:
-            slope = lai_robbins_slope(self.setting.bandit)
-        except ParameterError:  # rewards that are not Bernoulli
-            return math.nan
-        return self.mean(policy, horizon) / (slope * math.log(horizon))
-
-    def _measure(
-        self, measure: Callable[[Matrix], np.floating], policy: Policy, horizon: int
-    ) -> float:
-        if policy not in self.regret:
-            return math.nan
-        return float(measure(self.regret[policy][:, self.horizons.index(horizon)]))
-
-
-def divide_regrets(one: float, other: float) -> float:
-    """A ratio of regrets; in a short run a policy may have none."""
-    if other == 0:
-        return math.inf if one > 0 else math.nan
-    return one / other
 
 
 @dataclass(frozen=True)

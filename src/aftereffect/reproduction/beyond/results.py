@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aftereffect.policies import Policy
 from aftereffect.reproduction._report import ABSENT, format_digits, markdown_table
+from aftereffect.reproduction.beyond.claims import RegretEvidence
 from aftereffect.reproduction.beyond.figures import (
     ARS,
     ARS_KL,
@@ -15,7 +16,6 @@ from aftereffect.reproduction.beyond.figures import (
     NAMES,
     ODAAF,
     SETTLE,
-    RegretEvidence,
     RegretFigure,
 )
 from aftereffect.reproduction.chapters import JudgedClaims, add_legend, save_canvas
