@@ -14,8 +14,6 @@ from scipy.stats import multivariate_normal
 import aftereffect as ae
 from aftereffect.cli import main
 from aftereffect.lag._model import (
-    RELATIVE_DEVIATIONS,
-    Evidence,
     Observations,
     fill_gaps,
     lag_edges,
@@ -23,7 +21,7 @@ from aftereffect.lag._model import (
     shares_played,
 )
 from aftereffect.lag._noise import DRIFT_COLUMNS, drift_and_patterns, fit_noise
-from aftereffect.lag._posterior import shares_of
+from aftereffect.lag._posterior import RELATIVE_DEVIATIONS, Evidence, shares_of
 from aftereffect.lag._sampler import sample
 from aftereffect.simulation import trace_run
 
