@@ -85,6 +85,13 @@ def judge_draws(agrees: np.ndarray) -> CaseVerdict:
     return "holds" if share >= LEVEL else "fails" if share <= 1 - LEVEL else "open"
 
 
+def require_both(one: CaseVerdict, other: CaseVerdict) -> CaseVerdict:
+    """Judge a case in which two things must hold."""
+    if one == other == "holds":
+        return "holds"
+    return "fails" if "fails" in (one, other) else "open"
+
+
 def judge_cases(
     what: str, columns: Cells, cases: Sequence[tuple[CaseVerdict, Cells]], note: str = ""
 ) -> Judgement:

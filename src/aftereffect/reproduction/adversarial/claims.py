@@ -20,6 +20,7 @@ from aftereffect.reproduction.chapters import (
     format_with_interval,
     judge_cases,
     judge_draws,
+    require_both,
     resample_means,
 )
 from aftereffect.reproduction.settings import Settings
@@ -109,7 +110,7 @@ def judge_linear_regret(evidence: Sequence[AdversarialEvidence]) -> Judgement:
             format_with_interval(exponent, exponents, ".2f"),
         )
         verdicts = (_judge_linear_runs(linear), judge_draws(exponents < MAX_EXPONENT))
-        cases.append((_combine(*verdicts), cells))
+        cases.append((require_both(*verdicts), cells))
     columns = ("figure", "panel", "CLW: slope / gap", "runs above half", "ARS-EXP3: exponent")
     return judge_cases("panels", columns, cases)
 
@@ -189,12 +190,6 @@ CLAIMS = (
 
 def _judge_linear_runs(share: float) -> CaseVerdict:
     return "holds" if share >= MIN_LINEAR else "fails" if share <= MAX_NOT_LINEAR else "open"
-
-
-def _combine(one: CaseVerdict, other: CaseVerdict) -> CaseVerdict:
-    if one == other == "holds":
-        return "holds"
-    return "fails" if "fails" in (one, other) else "open"
 
 
 def _count_decades(end: np.ndarray, start: np.ndarray) -> np.ndarray:
