@@ -68,6 +68,7 @@ from aftereffect._core.provenance import (
 )
 from aftereffect._core.spec import (
     Spec,
+    list_plugin_modules,
     list_registered,
     name_of,
     notation,
@@ -126,6 +127,7 @@ __all__ = [
     "html_table",
     "import_optional",
     "is_numeric",
+    "list_plugin_modules",
     "list_registered",
     "load_plugins",
     "lock_folder",

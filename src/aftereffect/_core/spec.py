@@ -28,6 +28,8 @@ from aftereffect.errors import SpecError
 _WORD = re.compile(r"[A-Za-z][\w-]*")
 _REGISTRY: dict[str, type["Spec"]] = {}
 _ALIASES: dict[str, type["Spec"]] = {}
+#: Where a class may be that is not a plugin: in this package, or in the script that runs.
+_NOT_PLUGINS = ("aftereffect", "__main__")
 
 S = TypeVar("S", bound="Spec")
 
@@ -93,6 +95,12 @@ def list_registered(kind: type[S]) -> list[type[S]]:
     """List the registered classes of a kind by name, with those of plugins."""
     load_plugins()
     return [cls for _, cls in sorted(_REGISTRY.items()) if issubclass(cls, kind)]
+
+
+def list_plugin_modules() -> list[str]:
+    """List the modules of others that have registered something, but not the script that runs."""
+    modules = {cls.__module__ for cls in list_registered(Spec)}
+    return sorted(name for name in modules if name.partition(".")[0] not in _NOT_PLUGINS)
 
 
 def find_class(name: str) -> type[Spec] | None:

@@ -54,18 +54,13 @@ class Transport:
 
     def __init__(self, url: str, token: str | None, retry_for: float, timeout: float) -> None:
         parts = urlsplit(url)
-        if (
-            parts.scheme not in ("http", "https")
-            or not parts.hostname
-            or parts.query
-            or parts.username
-        ):
+        scheme, host = parts.scheme, parts.hostname
+        if scheme not in ("http", "https") or not host or parts.query or parts.username:
             raise ParameterError(
-                "the address of a service must be like http://127.0.0.1:8750, "
-                f"got {parts.scheme or url!r}"
+                f"the service's address must be like http://127.0.0.1:8750, got {scheme or url!r}"
             )
         self.url = url.rstrip("/")
-        self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, parts.port
+        self._secure, self._host, self._port = scheme == "https", host, parts.port
         self._prefix = parts.path.rstrip("/")
         self._token, self._retry_for, self._timeout = token, retry_for, timeout
         self._local = threading.local()
@@ -147,13 +142,12 @@ class Transport:
         return Answer(answer.status, answer.read(), answer.getheader("Retry-After"))
 
     def _connect(self) -> http.client.HTTPConnection:
-        connection: http.client.HTTPConnection
-        if self._secure:
+        if not self._secure:
+            connection = _Connection(self._host, self._port, timeout=self._timeout)
+        else:
             connection = _SecureConnection(
                 self._host, self._port, timeout=self._timeout, context=ssl.create_default_context()
             )
-        else:
-            connection = _Connection(self._host, self._port, timeout=self._timeout)
         self._connections.add(connection)
         return connection
 
@@ -165,11 +159,8 @@ class _Connection(http.client.HTTPConnection):
         self.close()
 
 
-class _SecureConnection(http.client.HTTPSConnection):
+class _SecureConnection(_Connection, http.client.HTTPSConnection):
     """The same, encrypted."""
-
-    def __del__(self) -> None:
-        self.close()
 
 
 def _read_seconds(retry_after: str) -> float:

@@ -19,15 +19,13 @@ from contextlib import suppress
 from importlib import import_module
 from typing import IO, Any
 
-from aftereffect._core import Spec, list_registered
+from aftereffect._core import list_plugin_modules
 from aftereffect.errors import AftereffectError, StorageError
 from aftereffect.live import open_storage
 
 _LENGTH = struct.Struct("!Q")
 #: Operations that compute for long, and the niceness of their threads.
 _HEAVY, _NICENESS = ("lag", "verify", "export", "log", "feeds"), 10
-#: Packages that need not be imported by name: ours, and the script that runs the service.
-_NOT_IMPORTED = ("aftereffect", "__main__")
 
 
 def send(file: IO[bytes], message: object) -> None:
@@ -123,7 +121,7 @@ class Worker:
             threading.Thread(
                 target=self._listen, args=(process, self._answers), name="worker", daemon=True
             ).start()
-            send(_pipe(process.stdin), (self._url, _plugin_modules()))
+            send(_pipe(process.stdin), (self._url, list_plugin_modules()))
         return process
 
     def _listen(self, process: "subprocess.Popen[bytes]", answers: dict[int, Future[Any]]) -> None:
@@ -150,12 +148,6 @@ def _pipe(file: IO[bytes] | None) -> IO[bytes]:
     if file is None:
         raise OSError("the process has no pipe")
     return file
-
-
-def _plugin_modules() -> list[str]:
-    """Modules outside of aftereffect that have registered a policy, or anything else, by name."""
-    modules = {cls.__module__ for cls in list_registered(Spec)}
-    return sorted(name for name in modules if name.partition(".")[0] not in _NOT_IMPORTED)
 
 
 def main() -> None:
