@@ -1,6 +1,7 @@
 """When slots begin, by the clocks of a time zone, and the totals of slots before the first."""
 
 import os
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -189,16 +190,21 @@ def read_past_totals(history: object) -> tuple[list[TimedTotal], tuple[float | N
         if not rows:
             raise InputError(f"{history} must hold at least one total, got none")
         return rows, ()
-    if not isinstance(history, (Sequence, np.ndarray)):
+    if isinstance(history, np.ndarray) and history.ndim:
+        history = history.tolist()
+    if not isinstance(history, Sequence) or isinstance(history, (bytes, bytearray)):
         raise ParameterError(
             f"history must be a path, or a list of (time, total), got {short_repr(history)}"
         )
+    _check_length(len(history))
     if len(history) and isinstance(history[0], (tuple, list)):
         return check_timed_totals(history), ()
     return [], check_totals(list(history))
 
 
-def check_totals(history: Sequence[object]) -> tuple[float | None, ...]:
+def check_totals(
+    history: Sequence[object], largest: float = sys.float_info.max
+) -> tuple[float | None, ...]:
     """Check totals that were observed before slot 0; None where one is missing.
 
     >>> check_totals([37, None])
@@ -206,7 +212,9 @@ def check_totals(history: Sequence[object]) -> tuple[float | None, ...]:
     """
     _check_length(len(history))
     return tuple(
-        None if total is None or total != total else check_float("a total of the history", total)
+        None
+        if total is None or total != total
+        else check_float("a total of the history", total, at_least=-largest, at_most=largest)
         for total in history
     )
 

@@ -92,7 +92,7 @@ class Settings:
             "name": check_name,
             "arms": _check_arms,
             "control": lambda control: _check_control(control, self.arms),
-            "history": check_totals,
+            "history": lambda totals: check_totals(totals, MAX_TOTAL),
             "seed": lambda seed: check_int("seed", seed, at_most=MAX_SEED),
             "horizon": lambda slots: (
                 slots

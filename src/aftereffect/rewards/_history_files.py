@@ -5,6 +5,7 @@ import gzip
 import math
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date, datetime, time
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,8 @@ from aftereffect.errors import InputError, ParameterError
 #: The most slots from the first to the last time of a history.
 MAX_HISTORY = 2_000_000
 _COLUMNS = ("time", "total")
+#: Characters of the line that names the columns, so that a file without lines is not read whole.
+_MAX_HEADER = 100_000
 #: What separates cells. With the others than a comma, numbers may have decimal commas.
 _SEPARATORS = (",", ";", "\t")
 #: What people write where there is no number.
@@ -39,7 +42,7 @@ def read_timed_totals(path: str) -> list[TimedTotal]:
     """
     try:
         rows = _read_parquet(path) if Path(path).suffix == ".parquet" else _read_csv(path)
-        known = [_read_row(path, *row) for row in rows]
+        known = [_read_row(path, *row) for row in islice(rows, MAX_HISTORY + 1)]
     except (OSError, UnicodeDecodeError, EOFError, csv.Error) as error:
         if isinstance(error, InputError):
             raise
@@ -48,6 +51,8 @@ def read_timed_totals(path: str) -> list[TimedTotal]:
             f"cannot read {path}: {reason}; give a .csv, .csv.gz or .parquet file with columns "
             "time and total"
         ) from None
+    if len(known) > MAX_HISTORY:
+        raise InputError(f"{path} must have at most {MAX_HISTORY:,} rows, got more")
     return known
 
 
@@ -121,7 +126,7 @@ def lay_out(
 def _read_csv(path: str) -> Iterator[tuple[int, object, object, str]]:
     opener = gzip.open if Path(path).suffix == ".gz" else open
     with opener(path, "rt", newline="", encoding="utf-8-sig") as file:
-        header = file.readline()
+        header = file.readline(_MAX_HEADER)
         separator = max(_SEPARATORS, key=header.count)
         names = [
             name.strip().lower() for name in next(csv.reader([header], delimiter=separator), [])

@@ -1,0 +1,60 @@
+"""Histories that are far too long, too large or something else: one line, at once, and nothing is recorded."""
+
+import os
+
+import numpy as np
+import pytest
+
+import aftereffect as ae
+from aftereffect.rewards import _history_files
+
+
+def create(history, name="shop", storage="memory://"):
+    return ae.Experiment.create(
+        name, arms=["A", "B"], slot="1h", history=history, seed=1, storage=storage
+    )
+
+
+@pytest.mark.parametrize(
+    ("history", "message"),
+    [
+        (
+            [1e308] * 100,
+            "a total of the history must be a number from -1e.100 to 1e.100, got 1e.308",
+        ),
+        ([5.0, -2e100], "from -1e.100 to 1e.100"),
+        ([("2026-03-02T00:00", 1e200)], "from -1e.100 to 1e.100"),
+        (np.ones((2, 2)), "expected a time"),
+        (np.ones((2, 2, 2)), "expected a time"),
+        (np.float64(3), "a list of"),
+        (range(10**12), "at most 100,000 slots before the start"),
+        ([("2026-03-02T00:00", 1)] * 200_000, "at most 100,000 slots"),
+        (b"abc", "a list of"),
+    ],
+)
+def test_a_history_that_cannot_be_is_refused_and_nothing_is_recorded(history, message):
+    storage = ae.open_storage("memory://")
+    with pytest.raises(ae.ParameterError, match=message) as caught:
+        create(history, storage=storage)
+    assert "\n" not in str(caught.value)
+    assert storage.find("shop") is None
+
+
+def test_an_array_is_a_list_of_totals():
+    with create(np.array([37.0, np.nan])) as array, create([37, None], "other") as given:
+        settings = [experiment.settings.history for experiment in (array, given)]
+    assert settings == [(37.0, None)] * 2
+
+
+def test_a_file_with_too_many_rows_is_not_read_to_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(_history_files, "MAX_HISTORY", 10)
+    path = tmp_path / "history.csv"
+    path.write_text("time,total\n" + "2026-03-02T00:00,5\n" * 11 + "this line is not read\n")
+    with pytest.raises(ae.InputError, match="must have at most 10 rows"):
+        create(path)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="there is no /dev/zero")
+def test_a_file_without_an_end_is_refused():
+    with pytest.raises(ae.InputError, match="must name the columns time and total"):
+        create("/dev/zero")
