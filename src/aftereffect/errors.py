@@ -59,11 +59,11 @@ class UnknownPolicyError(ParameterError, KeyError):
 
 @contextmanager
 def name_field(field: str) -> Iterator[None]:
-    """Set ``field`` of the errors raised within."""
+    """Set ``field`` of the errors raised within, unless they name one."""
     try:
         yield
     except (ParameterError, SpecError) as error:
-        error.field = field
+        error.field = error.field or field
         raise
 
 

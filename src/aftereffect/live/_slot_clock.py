@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 
 from aftereffect._core import Calendar, check_choice, check_float, short_repr
-from aftereffect.errors import InputError, ParameterError
+from aftereffect.errors import InputError, ParameterError, name_field
 from aftereffect.rewards import (
     SLOT_LENGTHS,
     SlotName,
@@ -111,11 +111,14 @@ def make_clock(slot: object, start: object, timezone: object) -> SlotClock:
     >>> make_clock("1d", "2026-03-02", "UTC").start
     datetime.datetime(2026, 3, 2, 0, 0)
     """
-    length = check_choice("slot", slot, SLOT_LENGTHS)
-    if not isinstance(timezone, str):
-        raise ParameterError(f"timezone must be a name, got {short_repr(timezone)}")
-    zone = find_zone(timezone)
-    begin = read_time("start", start)
+    with name_field("slot"):
+        length = check_choice("slot", slot, SLOT_LENGTHS)
+    with name_field("timezone"):
+        if not isinstance(timezone, str):
+            raise ParameterError(f"timezone must be a name, got {short_repr(timezone)}")
+        zone = find_zone(timezone)
+    with name_field("start"):
+        begin = read_time("start", start)
     if begin.tzinfo is not None:
         begin = begin.astimezone(zone).replace(tzinfo=None)
     # A time that clocks skip becomes the one an hour later.

@@ -1,5 +1,6 @@
 """Error responses: one JSON form for all of them, and a status that says which kind it is."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -56,6 +57,15 @@ UNLIKELY = {
 
 #: The key in a request's scope of what the log says about a failure.
 REASON = "aftereffect.reason"
+#: The name of a form in the path of a field that may have several: ``NewTotal``, ``list[...]``.
+_FORM = re.compile(r"New\w+|Listed\w+|PastTotal|\w+\[.*")
+#: What texts with a pattern look like, by the last part of their path.
+_EXPECTED = {
+    "name": "1 to 100 letters, digits, '-', '_' or '.'",
+    "start": "a time such as 2026-03-02T14:00",
+    "time": "a time such as 2026-03-02T14:00",
+    "idempotency-key": "visible characters of ASCII, without spaces around them",
+}
 
 
 class Problem(BaseModel):
@@ -138,10 +148,12 @@ def install_error_handlers(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
 
     @app.exception_handler(RequestValidationError)
     def answer_invalid_request(request: Request, error: RequestValidationError) -> JSONResponse:
-        first = error.errors()[0]
-        path = [str(part) for part in first["loc"]]
-        field = ".".join(path[1:]) or path[0]
-        return error_response(422, f"{field}: {first['msg']}", field)
+        first, (place, *path) = _find_best(error.errors())
+        field = ".".join(part for part in path if not _FORM.fullmatch(part)) or place
+        message = first["msg"]
+        if first["type"] == "string_pattern_mismatch":  # nobody should have to read the pattern
+            message = f"expected {_EXPECTED.get(path[-1], 'other characters')}"
+        return error_response(422, f"{field}: {message}", field)
 
     @app.exception_handler(HTTPException)
     def answer_http_error(request: Request, error: HTTPException) -> JSONResponse:
@@ -154,3 +166,19 @@ def install_error_handlers(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
                 sorted(allowed | {"HEAD"} if "GET" in allowed else allowed)
             )
         return response
+
+
+def _find_best(errors: Sequence[Any]) -> tuple[Any, list[str]]:
+    """The first error, and its path.
+
+    A value may have one of several forms, and the errors are then of all of them. Those of the form
+    that fits best count: it has the fewest errors, or the deepest.
+    """
+    paths = [[str(part) for part in error["loc"]] for error in errors]
+    forms = [next(filter(_FORM.fullmatch, path), None) for path in paths]
+    best = min(
+        reversed(dict.fromkeys(forms)),
+        key=lambda form: (forms.count(form), -len(paths[forms.index(form)])),
+    )
+    at = forms.index(best)
+    return errors[at], paths[at]

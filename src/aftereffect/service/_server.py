@@ -446,7 +446,7 @@ def prepare_default_policy() -> None:
     """Compile the default policy before anybody waits for it: once on a machine it takes long."""
     try:
         prepare_decide(parse(DEFAULT_POLICY, Policy))
-    except Exception as error:  # whoever creates an experiment is told
+    except Exception as error:  # whoever creates an experiment sees why
         _log.warning(
             "the default policy cannot be compiled", extra={"note": {"reason": str(error)}}
         )
