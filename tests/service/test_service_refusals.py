@@ -14,6 +14,7 @@ CLOCK = {"slot": "1h", "start": "2026-03-02T00:00"}
         ({"slot": "1h", "start": "tomorrow"}, "start", "such as 2026-03-02T14:00"),
         (CLOCK | {"timezone": "Mars/Olympus"}, "timezone", "such as UTC"),
         (CLOCK | {"timezone": "../../etc/passwd"}, "timezone", "such as UTC"),
+        (CLOCK | {"timezone": ""}, "timezone", "such as UTC"),
         (CLOCK | {"timezone": "A" * 5000}, "timezone", "at most 100 characters"),
         ({"slot": "1m"}, "slot", "'15min', '1h', '1d' or '1w'"),
         ({"name": "x y"}, "name", "letters, digits"),
@@ -50,3 +51,12 @@ def test_totals_that_cannot_be(service, total):
     status, answer, _ = call(service, "PUT", path, {"total": total})
     assert (status, answer["field"]) == (422, "total")
     assert "valid number" in answer["message"]
+
+
+@pytest.mark.parametrize("slot", ["1e3", "-1", "x", "9" * 20])
+def test_slots_that_cannot_be(service, slot):
+    call(service, "POST", "/v1/experiments", EXPERIMENT)
+    path = f"/v1/experiments/banner/slots/{slot}/decision"
+    status, answer, _ = call(service, "PUT", path)
+    assert (status, answer["field"]) == (422, "n")
+    assert answer["message"].startswith("n: a slot is a number from 0 on")

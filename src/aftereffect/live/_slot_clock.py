@@ -156,7 +156,7 @@ def _place(
             given = "a history with times" if rows else "a start or a time zone"
             raise ParameterError(f"{given} needs the length of a slot: pass slot, such as 1h")
         return None, totals
-    zone = timezone or "UTC"
+    zone = "UTC" if timezone is None else timezone
     if start is None and rows:
         length = SLOT_LENGTHS[check_choice("slot", slot, SLOT_LENGTHS)][0]  # type: ignore[index]
         times = [_find_wall(row, zone) for row in rows]

@@ -150,7 +150,7 @@ def install_error_handlers(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
     def answer_invalid_request(request: Request, error: RequestValidationError) -> JSONResponse:
         first, (place, *path) = _find_best(error.errors())
         field = ".".join(part for part in path if not _FORM.fullmatch(part)) or place
-        message = first["msg"]
+        message = first["msg"].removeprefix("Value error, ")
         if first["type"] == "string_pattern_mismatch":  # nobody should have to read the pattern
             message = f"expected {_EXPECTED.get(path[-1], 'other characters')}"
         return error_response(422, f"{field}: {message}", field)
