@@ -32,7 +32,7 @@ test-fast: style
 	$(MAKE) --no-print-directory --jobs=2 tests-fast types layers
 
 # Workers take all cores already: threads within matrix products would only be in each other's way.
-# The files come in the order in which conftest.py puts them, the longest first.
+# The number of workers, and the order of files, longest first, are in conftest.py.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto
 
 tests-all: .venv/installed-dev

@@ -43,23 +43,33 @@ MARKS_BY_FIXTURE = {
 COMPILING = ("simulate(", "check_policy(", "check_bandit(", "sweep(", ".compare(")
 #: The files that take longest, which are begun first: else one of them could be left to one core.
 LONGEST = (
-    "tests/simulation/test_compiled.py",
-    "tests/simulation/test_executors.py",
-    "tests/bandits/test_bandits.py",
     "tests/bandits/test_adversarial_bandit.py",
-    "tests/bandits/test_engines.py",
-    "tests/policies/test_policies.py",
-    "tests/bandits/test_agreement.py",
-    "tests/service/test_page.py",
-    "tests/live/test_crash.py",
     "tests/live/test_machine.py",
-    "tests/service/test_service.py",
+    "tests/live/test_crash.py",
+    "tests/policies/test_policies.py",
+    "tests/service/test_page.py",
+    "tests/lag/test_lag.py",
+    "tests/simulation/test_compiled.py",
+    "tests/live/test_slot_policies.py",
+    "tests/bandits/test_bandits.py",
+    "tests/bandits/test_agreement.py",
+    "tests/live/test_failures.py",
+    "tests/core/test_plugins.py",
+    "tests/live/test_damage.py",
+    "tests/simulation/test_executors.py",
+    "tests/core/test_fuzz_specs.py",
+    "tests/policies/test_adaptive_switchback.py",
+    "tests/core/test_extreme_parameters.py",
+    "tests/bandits/test_engines.py",
     "tests/reproduction/test_paper.py",
+    "tests/cli/test_live.py",
+    "tests/sweeps/test_sweep.py",
+    "tests/cli/test_import.py",
+    "tests/service/test_service.py",
+    "tests/bandits/test_demand.py",
+    "tests/service/test_service_running.py",
     "tests/reproduction/test_adversarial_paper.py",
     "tests/reproduction/test_beyond.py",
-    "tests/bandits/test_independent.py",
-    "tests/sweeps/test_sweep.py",
-    "README.md",
 )
 
 # No test writes into the data folder of who runs it. Another one is named before the package is
@@ -82,6 +92,13 @@ def pytest_addoption(parser):
     parser.addoption(
         "--no-compiler", action="store_true", help="fail tests that compile, to find unmarked ones"
     )
+
+
+def pytest_xdist_auto_num_workers(config):
+    """One worker more than cores: many tests wait for servers, browsers and disks."""
+    if config.getoption("--no-compiler"):
+        return None  # these only compute
+    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else None
 
 
 def pytest_configure(config):
