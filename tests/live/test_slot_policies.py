@@ -131,6 +131,29 @@ def test_the_order_of_a_nightly_feed_does_not_matter(order):
 
 
 @pytest.mark.compiled
+@pytest.mark.parametrize("late", [1, 3, 6, 24, 72])
+def test_totals_that_come_late_are_all_learned(late):
+    """Six weeks; every hour the total of some hours before is recorded."""
+    hours, experiment = 1_008, create()
+    for slot in range(hours):
+        arm = experiment.ask(slot).arm
+        assert arm in ARMS
+        if slot >= late:
+            experiment.tell(slot - late, demand(slot - late, experiment.ask(slot - late).arm))
+    status = experiment.status()
+    assert (status.received, status.learned, status.waiting) == (hours - late, hours - late, 0)
+    assert (status.lateness, status.outstanding) == (late, late)
+    experiment.tell_many(
+        (slot, demand(slot, experiment.ask(slot).arm)) for slot in range(hours - late, hours)
+    )
+    status, records = experiment.status(), experiment.history()
+    assert (status.received, status.learned, status.waiting) == (hours, hours, 0)
+    assert all(record.learned for record in records)
+    assert len({record.arm for record in records}) > 1
+    assert experiment.verify().whole
+
+
+@pytest.mark.compiled
 def test_a_total_that_is_revised_long_after_is_learned():
     """The policy then knows what it would have known, and only later decisions change."""
     right, revised = play(create(), 240), create()
