@@ -53,6 +53,7 @@ def test_cases_follow_from_the_seed():
     assert first == again != other
 
 
+@pytest.mark.compiled  # live, policies that look at every slot are compiled
 def test_many_of_them_are_accepted_and_many_refused():
     outcomes = [examined(case) for case in cases(5, 120)]
     assert min(outcomes.count("accepted"), outcomes.count("refused")) > 30
