@@ -17,7 +17,7 @@ def read(tmp_path, text, **given):
     path = tmp_path / "totals.csv"
     path.write_text(text)
     settings = {"slot": "1h", "start": None, "timezone": None} | given
-    clock, totals = place_history(**settings, history=str(path))
+    clock, totals, _ = place_history(**settings, history=str(path))
     return clock.start.isoformat(), list(totals)
 
 
