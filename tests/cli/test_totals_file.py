@@ -55,7 +55,7 @@ def test_numbers_and_missing_ones(tmp_path):
     assert read_totals_file(path) == [
         (0, 1000.0, None, {}),
         (1, None, None, {}),
-        (2, -0.5, "B"),
+        (2, -0.5, "B", {}),
         (3, 0, None, {}),
         (4, 0, None, {}),
     ]
