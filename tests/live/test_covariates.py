@@ -168,7 +168,7 @@ def test_what_was_recorded_stays_unless_it_is_revised():
         {"covariates": given},
         {"covariates": {"temperature": 4.0}},
     )
-    with pytest.raises(ae.ConflictError, match="has the temperature 3.5, got nothing"):
+    with pytest.raises(ae.ConflictError, match=r"has the temperature 3\.5, got nothing"):
         experiment.tell(0, 10, covariates={"temperature": None})
     with pytest.raises(ae.ConflictError, match="slot 0 has the total 10, got 11"):
         experiment.tell(0, 11, covariates={"rain": 1})
@@ -279,13 +279,13 @@ def test_covariates_are_settings():
         (None, 3.0),
     )
     assert not ae.Experiment.create("shop", **given).is_new
+    other = [("2026-03-01", 480, {"rain": 2.5}), *past[1:]]
     with pytest.raises(ae.ConflictError, match="history_covariates is"):
-        other = [("2026-03-01", 480, {"rain": 2.5}), *past[1:]]
         ae.Experiment.create("shop", **given | {"history": other})
     with pytest.raises(ae.ConflictError, match="covariates is"):
         ae.Experiment.create("shop", **given | {"history": past[:0], "covariates": ()})
     # Exported histories have a column for each.
-    assert SLOT_COLUMNS == SlotRecord._fields
+    assert SlotRecord._fields == SLOT_COLUMNS
 
 
 @pytest.mark.parametrize(

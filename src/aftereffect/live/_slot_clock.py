@@ -214,7 +214,10 @@ def read_past_totals(
             f"history must be a path, or a list of (time, total), got {short_repr(history)}"
         )
     if len(history) and isinstance(history[0], (tuple, list)):
-        return check_timed_totals(history, covariates), ()
+        try:
+            return check_timed_totals(history, covariates), ()
+        except InputError as error:
+            raise ParameterError(str(error)) from None  # there is no file
     if covariates and len(history):
         raise ParameterError(
             "totals without times have no covariates: give a file, or rows of "

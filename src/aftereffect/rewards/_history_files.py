@@ -96,8 +96,9 @@ def check_timed_totals(rows: Iterable[Any], covariates: Sequence[str] = ()) -> l
     """
     known = []
     for number, row in enumerate(rows, 1):
-        given = row[2] if isinstance(row, (tuple, list)) and len(row) == 3 else {}
-        if not isinstance(row, (tuple, list)) or len(row) < 2 or not isinstance(given, Mapping):
+        is_row = isinstance(row, (tuple, list)) and 2 <= len(row) <= 3
+        given = row[2] if is_row and len(row) == 3 else {}
+        if not (is_row and isinstance(given, Mapping)):
             raise InputError(
                 f"row {number} of a history must be (time, total) or (time, total, "
                 f"{{covariate: number}}), got {short_repr(row)}"
