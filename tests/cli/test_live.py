@@ -449,7 +449,7 @@ def test_the_storage_of_the_environment_and_of_the_option(run, monkeypatch):
 @pytest.mark.parametrize("document", ["README.md", "docs/live.md"])
 def test_the_commands_of_the_documents(document, tmp_path):
     blocks = re.findall("```sh\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
-    (commands,) = [block for block in blocks if "aftereffect create" in block]
+    commands = "".join(block for block in blocks if "aftereffect create" in block)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     (tmp_path / "benchmarks").symlink_to(ROOT / "benchmarks")
     done = subprocess.run(

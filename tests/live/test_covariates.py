@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import aftereffect as ae
+from aftereffect._core import spec
 from aftereffect.delays import ARM, TOTAL
 from aftereffect.live import SlotRecord, _slot_state, chain_start, make_state
 from aftereffect.live._snapshots import restore_state, take_snapshot
@@ -21,6 +22,12 @@ NUMBERS = make_numbers(28 + 120)
 PAST, LATER = NUMBERS[:28], NUMBERS[28:]
 SHOP = {"arms": ARMS, "slot": "1d", "policy": "thermometer", "covariates": NAMES, "seed": 3}
 PLAIN = {"arms": ARMS, "policy": "fixed-switchback", "covariates": NAMES}
+
+
+@pytest.fixture(autouse=True)
+def _register(monkeypatch):
+    """Only here: other tests look at all policies that are registered."""
+    monkeypatch.setattr(spec, "_REGISTRY", spec._REGISTRY | {"thermometer": Thermometer})
 
 
 def create(storage="memory://", **given):
