@@ -198,7 +198,7 @@ def test_a_file_has_holes_and_begins_on_any_day(tmp_path):
     lines = "time,total,weather\n2026-03-04T00:00,10,x\n2026-03-04T03:00,40,y\n2026-03-04T04:00,,\n2026-03-04T05:00,20,\n"
     path = tmp_path / "sales.csv.gz"
     path.write_bytes(gzip.compress(lines.encode()))
-    totals, first = read_history(str(path), "1h")
+    totals, first, _ = read_history(str(path), "1h")
     assert totals.tolist() == [10, 20, 30, 40, 30, 20]
     assert first == 48
     bandit = ae.HistoryBandit(str(path), [0, 0.1], start=1, weeks_before=0)

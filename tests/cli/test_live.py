@@ -449,7 +449,7 @@ def test_the_storage_of_the_environment_and_of_the_option(run, monkeypatch):
 @pytest.mark.parametrize("document", ["README.md", "docs/live.md"])
 def test_the_commands_of_the_documents(document, tmp_path):
     blocks = re.findall("```sh\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
-    (commands,) = [block for block in blocks if "aftereffect create" in block]
+    commands = "".join(block for block in blocks if "aftereffect create" in block)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     (tmp_path / "benchmarks").symlink_to(ROOT / "benchmarks")
     done = subprocess.run(
@@ -519,3 +519,89 @@ def test_a_history_that_cannot_be_read_is_refused(refused, run, lines, message):
     said = refused("create", "shop", "--arms", "A,B", "--slot", "1h", "--history", "past.csv")
     assert message in said
     assert run("experiments") == "no experiments\n"
+
+
+@pytest.fixture
+def weather(run):
+    Path("past.csv").write_text(
+        "time,total,Rain,temperature\n2026-01-01,50,,-3\n2026-01-02,60,1.5,\n"
+    )
+    run(
+        *("create", "weather", "--arms", "A,B", "--policy", "fixed-switchback", "--slot", "1d"),
+        *("--history", "past.csv", "--covariates", "temperature, rain", "--seed", 1),
+        *("--start", "2026-01-03"),
+    )
+    for slot in range(4):
+        run("ask", "weather", "--slot", slot)
+
+
+@pytest.mark.usefixtures("weather")
+def test_covariates(run):
+    assert run("tell", "weather", 0, 37, "--covariates", "temperature=-3.5, rain=0") == (
+        "slot 0: 37, recorded\n"
+    )
+    assert run("mark-missing", "weather", 1, "--covariates", "rain=2e1") == (
+        "slot 1: missing, recorded\n"
+    )
+    Path("day.csv").write_text("slot,total,RAIN,other\n2,40,1.5,x\n3,41,,y\n")
+    assert run("tell", "weather", "--csv", "day.csv") == "2 totals: 2 recorded\n"
+    assert run("tell", "weather", 2, 40, "--covariates", "rain=2", "--revise") == (
+        "slot 2: 40, revised\n"
+    )
+    records = json.loads(run("history", "weather", "--format", "json"))
+    assert [record["covariates"] for record in records] == [
+        {"temperature": -3.5, "rain": 0},
+        {"temperature": None, "rain": 20},
+        {"temperature": None, "rain": 2},
+        None,
+    ]
+    header, first, second, *_ = run("history", "weather").splitlines()
+    assert header.split()[:6] == ["slot", "arm", "round", "total", "temperature", "rain"]
+    assert first.split()[4:7] == ["37", "-3.5", "0"]
+    assert second.split()[4:7] == ["-", "-", "20"]
+    table = list(csv.DictReader(io.StringIO(run("history", "weather", "--format", "csv"))))
+    assert [(row["total"], row["temperature"], row["rain"]) for row in table] == [
+        ("37.0", "-3.5", "0.0"),
+        ("", "", "20.0"),
+        ("40.0", "", "2.0"),
+        ("41.0", "", ""),
+    ]
+    run("export", "weather", "--out", "all.csv")
+    assert "4 totals: 4 unchanged" in run("tell", "weather", "--csv", "all.csv")
+    assert "whole" in run("verify", "weather")
+
+
+@pytest.mark.usefixtures("weather")
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("wind=3", "slot 0 has an unknown covariate 'wind': known: temperature, rain"),
+        ("rain=wet", "expected a number, got 'wet'"),
+        ("rain=inf", "rain of slot 0 must be a number from"),
+        ("rain", "expected covariates by name, once each, such as temperature=3.5,rain=0, got"),
+        ("rain=1,rain=2", "expected covariates by name, once each"),
+    ],
+)
+def test_covariates_that_are_refused(refused, run, given, message):
+    assert message in refused("tell", "weather", 0, 37, "--covariates", given)
+    assert json.loads(run("status", "weather", "--format", "json"))["received"] == 0
+
+
+@pytest.mark.usefixtures("weather")
+def test_files_and_settings_with_covariates_that_are_refused(refused):
+    Path("day.csv").write_text("slot,total,rain\n0,1,2\n1,1,wet\n")
+    said = refused("tell", "weather", "--csv", "day.csv")
+    assert said == (
+        "day.csv, line 3: rain must be a number, or empty if it is not known, got 'wet'"
+    )
+    Path("day.csv").write_text("slot,total,rain,Rain\n0,1,2,3\n")
+    assert "more than one column rain" in refused("tell", "weather", "--csv", "day.csv")
+    assert "either a slot and its total, or --csv" in refused(
+        "tell", "weather", "--csv", "day.csv", "--covariates", "rain=1"
+    )
+    created = ("create", "other", "--arms", "A,B", "--slot", "1d", "--history", "past.csv")
+    assert "must have one column 'wind'" in refused(*created, "--covariates", "wind")
+    assert "learns from rounds and cannot use covariates" in refused(
+        *("create", "other", "--arms", "A,B", "--policy", "ars-ucb", "--reward-range", "0,1"),
+        *("--covariates", "rain"),
+    )

@@ -76,6 +76,7 @@ def test_every_cell_of_every_event_is_proved(whole, tmp_path):
         "at": "'2000-01-01'",
         "key": "'k' || seq",
         "probabilities": "'[1.0, 0.0]'",
+        "covariates": "'[1.0, null]'",
         "hash": "zeroblob(32)",
     }
     assert set(changes) | {"experiment", "seq"} == {column.name for column in schema.events.columns}
@@ -460,6 +461,14 @@ def test_hashes_are_those_of_plain_json():
     assert fingerprint(*texts) == hashlib.sha256(json.dumps(texts).encode()).digest()
     for total in (0.1, -1 / 3, 5e-324, 1.7976931348623157e308, 2.0**53 + 2, 0.0, None):
         event = Link(2**40, b"before").next("total", 2**39, round=7, total=total, key='k "ä"')
-        assert event.hash == hashlib.sha256(b"before" + json.dumps(event[:-2]).encode()).digest()
+        assert event.hash == hashlib.sha256(b"before" + json.dumps(event[:-3]).encode()).digest()
         assert not is_intact(event._replace(total=b"1"), b"before")
         assert not is_intact(event._replace(probabilities="[0.5, 0.5]"), b"before")
+        assert not is_intact(event._replace(covariates="[0.5]"), b"before")
+    for added in ({"probabilities": "[1.0]"}, {"covariates": "[3.5, null]"}):
+        event = Link(7, b"before").next("total", 3, total=1.0, **added)
+        hashed = event[:-2] if event.covariates is None else event[:-1]
+        assert event.hash == hashlib.sha256(b"before" + json.dumps(hashed).encode()).digest()
+        assert not is_intact(event._replace(**dict.fromkeys(added)), b"before")
+        swapped = {"probabilities": event.covariates, "covariates": event.probabilities}
+        assert not is_intact(event._replace(**swapped), b"before")

@@ -13,6 +13,8 @@ from aftereffect.policies._switchback_models import advance
 from aftereffect.policies._switchback_windows import find_shares, observe, sum_weights
 
 RNG = np.random.default_rng
+#: The covariates of a slot without any.
+NONE = np.zeros(0)
 
 
 def test_the_filter_is_that_of_kalman_where_nothing_surprises():
@@ -78,7 +80,7 @@ def test_shares_are_those_of_a_convolution():
     weights = rng.random(168) + 0.1
     state.shape[:] = weights
     for slot, arm in enumerate(played):
-        observe(state, params, slot, int(arm), 1.0)
+        observe(state, params, slot, int(arm), 1.0, NONE)
     sum_weights(state, params)
     weight = weights[np.arange(slots) % 168]
     for row in range(len(shapes.mean_lags)):
@@ -117,7 +119,7 @@ def test_every_arm_keeps_a_chance_and_blocks_end_with_windows():
     policy = ae.AdaptiveSwitchback(24)
     state, params, rng = policy.initial_for(3, 400), policy.params(3, 400), RNG(4)
     for slot in range(-336, 0):
-        observe(state, params, slot, 0, 100 + slot % 24)
+        observe(state, params, slot, 0, 100 + slot % 24, NONE)
     t = 0
     for _ in range(3):
         arm, slots = adaptive_switchback.decide(state, params, t, rng)
@@ -125,7 +127,7 @@ def test_every_arm_keeps_a_chance_and_blocks_end_with_windows():
         assert state.probabilities.min() > 0
         assert (t + slots) % params.window == 0
         for slot in range(t, t + slots):
-            observe(state, params, slot, arm, 100 + slot % 24)
+            observe(state, params, slot, arm, 100 + slot % 24, NONE)
         t += slots
 
 
@@ -137,9 +139,9 @@ def test_a_late_total_counts_at_its_own_slot():
     for order in (range(12), rng.permutation(12)):
         state, params = policy.initial_for(2, 12), policy.params(2, 12)
         for slot in range(12):
-            observe(state, params, slot, int(played[slot]), math.nan)
+            observe(state, params, slot, int(played[slot]), math.nan, NONE)
         for slot in order:
-            observe(state, params, int(slot), int(played[slot]), totals[slot])
+            observe(state, params, int(slot), int(played[slot]), totals[slot], NONE)
         advance(state, params)
         found.append(state.means.copy())
     assert found[0] == pytest.approx(found[1])

@@ -1,6 +1,7 @@
 """Fixed switchbacks: their designs, the season they learn, and the arm they choose."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -9,7 +10,11 @@ import aftereffect as ae
 from aftereffect._core import SlotKernels
 from aftereffect.policies._season import find_median, learn_season, scratch_size
 from aftereffect.policies.base import round_kernels
+from aftereffect.testing import check_policy
 from aftereffect.testing.policies import _check_continues, _check_decisions, _check_late
+
+#: The covariates of a slot without any.
+NONE = np.zeros(0)
 
 
 class Player:
@@ -22,7 +27,7 @@ class Player:
 
     def show(self, history):
         for number, total in enumerate(history):
-            self.observe(self.state, self.params, number - len(history), 0, total)
+            self.observe(self.state, self.params, number - len(history), 0, total, NONE)
 
     def play(self, slots, total_of):
         while self.t < slots:
@@ -32,7 +37,7 @@ class Player:
             assert self.state.probabilities[arm] > 0
             for _ in range(length):
                 self.arms.append(arm)
-                self.observe(self.state, self.params, self.t, arm, total_of(self.t, arm))
+                self.observe(self.state, self.params, self.t, arm, total_of(self.t, arm), NONE)
                 self.t += 1
         return self.arms
 
@@ -55,7 +60,7 @@ def test_probabilities_are_those_of_a_permutation_drawn_step_by_step():
     for t in range(3):
         arm, _ = player.decide(player.state, player.params, t, player.rng)
         seen.append(sorted(player.state.probabilities))
-        player.observe(player.state, player.params, t, arm, 1.0)
+        player.observe(player.state, player.params, t, arm, 1.0, NONE)
     assert seen == [pytest.approx([1 / 3] * 3), pytest.approx([0, 0.5, 0.5]), [0, 0, 1]]
 
 
@@ -93,7 +98,7 @@ def test_totals_that_come_late_change_the_choice():
     arms = list(player.play(6, lambda t, arm: math.nan))
     assert player.decide(player.state, player.params, 6, player.rng) == (0, 2)
     for t, arm in enumerate(arms):
-        player.observe(player.state, player.params, t, arm, 1.0 if arm == 1 else 0.5)
+        player.observe(player.state, player.params, t, arm, 1.0 if arm == 1 else 0.5, NONE)
     assert player.decide(player.state, player.params, 6, player.rng) == (1, 2)
 
 
@@ -170,12 +175,53 @@ def test_a_calendar_is_filled_in_and_rounds_are_refused():
         round_kernels(policy)
 
 
-def first_total_only(state, params, t, arm, total):
+def first_total_only(state, params, t, arm, total, covariates):
     """Forgets a total that comes after NaN."""
     index = t + 28
     if state.arms[index] < 0:
         state.totals[index], state.arms[index] = total, arm
     state.origin[0] = 28
+
+
+def first_covariate_only(state, params, t, arm, total, covariates):
+    """Forgets a covariate that comes after NaN."""
+    index = t + 28
+    if state.arms[index] < 0:
+        state.arms[index] = arm
+        state.totals[index] = 0 if math.isnan(covariates[0]) else total
+    state.origin[0] = 28
+
+
+@dataclass(frozen=True)
+class OldObserve(ae.FixedSwitchback):
+    """The contract before there were covariates."""
+
+    def kernels(self):
+        return ae.FixedSwitchback().kernels()._replace(observe=observe_without_covariates)
+
+
+def observe_without_covariates(state, params, t, arm, total):
+    pass
+
+
+@dataclass(frozen=True)
+class WritingObserve(ae.FixedSwitchback):
+    """Changes what it is shown."""
+
+    def kernels(self):
+        return ae.FixedSwitchback().kernels()._replace(observe=write_into_covariates)
+
+
+def write_into_covariates(state, params, t, arm, total, covariates):
+    covariates[0] = total
+
+
+@dataclass(frozen=True)
+class OldRoom(ae.FixedSwitchback):
+    """Makes no room for covariates."""
+
+    def initial_for(self, arms, slots):
+        return super().initial_for(arms, slots)
 
 
 REMEMBERED = []
@@ -192,6 +238,7 @@ def remember_outside(state, params, t, rng):
     ("change", "check", "message"),
     [
         ({"observe": first_total_only}, _check_late, "must count as if it had come at once"),
+        ({"observe": first_covariate_only}, _check_late, "must count as if it had come at once"),
         ({"decide": remember_outside}, _check_decisions, "the same seed must give"),
         ({"decide": remember_outside}, _check_continues, "must play on from a copy"),
     ],
@@ -203,6 +250,24 @@ def test_the_battery_notices_faulty_slot_policies(change, check, message):
     with pytest.raises(AssertionError, match=message):
         check(faulty, 600)
     check(ae.FixedSwitchback(7, 2, 1), 600)
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        (OldObserve, r"observe of .* must take \(state, .* total, covariates\), got \(state"),
+        (WritingObserve, "must not change params or covariates"),
+        (
+            OldRoom,
+            r"initial_for of .* must take \(arms, slots, covariates=0\), got \(arms, slots\)",
+        ),
+    ],
+)
+def test_policies_that_do_not_take_covariates_are_told_so(policy, message):
+    with pytest.raises(AssertionError, match=message):
+        check_policy(policy(7, 2, 1))
+    with pytest.raises(ae.ParameterError, match=message):
+        ae.simulate(policy(7, 2, 1), ae.SeasonalBandit([0, 0.1], slot="1d"), 60, 2)
 
 
 @pytest.mark.compiled

@@ -227,7 +227,10 @@ def by_zero(state, params, t, rng):
             before_the_first,
             "index -1 is outside 0 to 0; write shape[0] - 1 for the last one",
         ),
-        (into_params, "a kernel must not change params: put what changes into the state"),
+        (
+            into_params,
+            "a kernel must not change params or covariates: put what changes into the state",
+        ),
         (by_zero, "ZeroDivisionError: integer division or modulo by zero"),
     ],
 )

@@ -17,7 +17,7 @@ def read(tmp_path, text, **given):
     path = tmp_path / "totals.csv"
     path.write_text(text)
     settings = {"slot": "1h", "start": None, "timezone": None} | given
-    clock, totals = place_history(**settings, history=str(path))
+    clock, totals, _ = place_history(**settings, history=str(path))
     return clock.start.isoformat(), list(totals)
 
 
@@ -106,6 +106,74 @@ def test_parquet_and_gzip(tmp_path):
 def test_files_that_are_refused(tmp_path, text, message):
     with pytest.raises((ae.InputError, ae.ParameterError), match=message) as caught:
         read(tmp_path, text)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "time,total,rain,wind\n2026-03-02T00:00,10,1.5,-3\n2026-03-02T01:00,20,,1e1\n",
+        "Wind;time; RAIN ;total;other\n-3,0;2026-03-02T00:00;1,5;10;x\n10;2026-03-02T01:00;NA;20;y\n",
+        "time,rain,total,wind\n2026-03-02T01:00,,,10\n2026-03-02T00:00,1.5,10,-3\n2026-03-02T01:00,,20,\n",
+    ],
+    ids=["plain", "semicolons", "in two rows"],
+)
+def test_covariates_are_further_columns(tmp_path, text):
+    path = tmp_path / "totals.csv"
+    path.write_text(text)
+    settings = {"slot": "1h", "start": None, "timezone": None, "history": path}
+    _, totals, numbers = place_history(**settings, covariates=["wind", "rain"])
+    assert totals == (10, 20)
+    assert numbers == ((-3, 1.5), (10, None))
+    _, _, fewer = place_history(**settings, covariates=["rain"])
+    assert fewer == ((1.5,), (None,))
+    assert place_history(**settings)[2] == ()
+
+
+def test_covariates_of_gaps_and_of_a_double_hour(tmp_path):
+    path = tmp_path / "totals.csv"
+    rows = ["25T01:00,1,5", "25T02:00,2,6", "25T02:00,4,8", "25T05:00,5,9"]
+    path.write_text("\n".join(["time,total,rain", *(f"2026-10-{row}" for row in rows)]))
+    given = {"slot": "1h", "start": "2026-10-25T07:00", "timezone": "Europe/Berlin"}
+    _, totals, numbers = place_history(**given, history=path, covariates=["rain"])
+    assert totals == (1, 3, None, None, 5, None)
+    assert [rain for (rain,) in numbers] == [5, 7, None, None, 9, None]
+
+
+def test_covariates_in_parquet(tmp_path):
+    times = [datetime(2026, 3, 2, hour) for hour in range(2)]
+    frame = pl.DataFrame({"time": times, "total": [10, 20], "Rain": [None, -1.5]})
+    frame.write_parquet(tmp_path / "totals.parquet")
+    rows = read_timed_totals(str(tmp_path / "totals.parquet"), ["rain"])
+    assert math.isnan(rows[0].covariates[0])
+    assert rows[1].covariates == (-1.5,)
+    with pytest.raises(ae.InputError, match=r"one column 'wind'.* columns are time, total, rain"):
+        read_timed_totals(str(tmp_path / "totals.parquet"), ["rain", "wind"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "time,total\n2026-03-02,1\n",
+            "one column 'rain', .* got none: its columns are time, total$",
+        ),
+        ("time,total,rain,Rain\n2026-03-02,1,2,3\n", "one column 'rain', .* got 2: its columns"),
+        ("time,total,rain\n2026-03-02,1,2\n2026-03-03,1,wet\n", "line 3: .* as rain, .* got 'wet'"),
+        ("time,total,rain\n2026-03-02,1,inf\n", "line 2: expected a number as rain, such as 3.5"),
+        ("time;total;rain\n2026-03-02;1;1.234,5\n", "line 2: expected a number as rain"),
+        ("time,total,rain\n2026-03-02,1,2,5\n", "line 2: expected 3 cells, got 4: if numbers"),
+        (
+            "time,total,rain\n2026-03-02,1,2\n2026-03-02,1,3\n",
+            "line 3: 2026-03-02T00:00:00 has the covariate 3, but 2 in line 2: keep one",
+        ),
+    ],
+)
+def test_covariates_that_are_refused(tmp_path, text, message):
+    path = tmp_path / "totals.csv"
+    path.write_text(text)
+    with pytest.raises(ae.InputError, match=message) as caught:
+        place_history("1d", None, None, str(path), ["rain"])
     assert "\n" not in str(caught.value)
 
 

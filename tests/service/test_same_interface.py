@@ -117,7 +117,7 @@ CALLS = {
         lambda exp, _: exp.tell_many({8: 1, 99: 1}),
         lambda exp, _: exp.tell_many({8: -1}),
         lambda exp, _: exp.tell_many({1: 99}),
-        lambda exp, _: exp.tell_many([(8, 1, "B", 2)]),
+        lambda exp, _: exp.tell_many([(8, 1, "B", {}, 2)]),
         lambda exp, _: exp.tell_many([3]),
     ],
     "skip": [
@@ -266,3 +266,53 @@ def test_a_history_that_cannot_be_is_refused_alike(service):
             said.append((str(caught.value), caught.value.field))
         assert said[0] == said[1]
         assert client.experiments() == []
+
+
+def test_covariates_are_recorded_on_a_service_as_here(service, tmp_path):
+    file = tmp_path / "past.csv"
+    rows = [f"2026-03-{day:02};{90 + day},5;{'' if day == 3 else -day}" for day in range(1, 29)]
+    file.write_text("\n".join(["time;total;temperature", *rows]))
+    past = [("2026-03-01", 90, {"temperature": np.float32(1.5)}), ("2026-03-02", 91)]
+    given = {
+        "arms": ["A", "B"],
+        "policy": "fixed-switchback",
+        "slot": "1d",
+        "covariates": ["temperature"],
+        "seed": 5,
+    }
+    played = []
+    with ae.Client(service) as client:
+        for create in (
+            lambda name, **more: ae.Experiment.create(name, storage="memory://", **given, **more),
+            lambda name, **more: client.create(name, **given, **more),
+        ):
+            said = []
+            create("pairs", history=past)
+            experiment = create("shop", history=file)
+            for slot in range(8):
+                experiment.ask(slot)
+            experiment.tell(0, 80, covariates={"temperature": np.float64(-3.5)})
+            experiment.tell_many([(1, 81, None, {"temperature": 2}), (2, None, None, {}), (3, 83)])
+            experiment.tell_many([(4, None, None, {"temperature": 0})])
+            experiment.tell(1, 81, covariates={"temperature": 4}, revise=True)
+            experiment.mark_missing(5, covariates={"temperature": None})
+            for row in (
+                *((6, 1, None, {"rain": 1}), (0, 80, None, {"temperature": 1})),
+                (6, 1, None, {"temperature": 1e101}),
+            ):
+                with pytest.raises(ae.AftereffectError) as caught:
+                    experiment.tell_many([row])
+                said.append((type(caught.value), str(caught.value)))
+            with pytest.raises(ae.ParameterError, match="unknown covariate 'rain'"):
+                create("other", history=[("2026-03-01", 90, {"rain": 1})])
+            played.append((without_times(experiment.history()), said))
+            assert experiment.verify().whole
+        whole = ae.Experiment.create("shop", storage="memory://", **given, history=file)
+        with pytest.raises(ae.ConflictError, match="covariates"):
+            client.create("shop", **given | {"covariates": []}, history=file)
+        assert not client.create("shop", **given, history=file).is_new
+    assert whole.settings.history_covariates[:4] == ((-1.0,), (-2.0,), (None,), (-4.0,))
+    assert played[0] == played[1]
+    assert [record.covariates and record.covariates["temperature"] for record in played[0][0]] == [
+        *(-3.5, 4, None, None, 0, None, None, None)
+    ]

@@ -127,6 +127,27 @@ def test_from_create_to_end(service):
             422,
             {"field": "reward_range"},
         ),
+        (
+            "POST",
+            "/v1/experiments",
+            EXPERIMENT | {"name": "x", "covariates": ["rain"]},  # its policy learns from rounds
+            422,
+            {"field": "covariates"},
+        ),
+        (
+            "PUT",
+            f"{BANNER}/slots/0/total",
+            {"total": 1, "covariates": {"rain": 1}},
+            422,
+            {"field": "covariates"},
+        ),
+        (
+            "PUT",
+            f"{BANNER}/slots/0/total",
+            {"total": 1, "covariates": {"rain": "wet"}},
+            422,
+            {},
+        ),
         ("POST", "/v1/experiments", EXPERIMENT | {"name": "x y"}, 422, {"field": "name"}),
         ("POST", "/v1/experiments", EXPERIMENT | {"colour": "red"}, 422, {"field": "colour"}),
         ("POST", "/v1/experiments", EXPERIMENT | {"horizon": "100"}, 422, {"field": "horizon"}),

@@ -2,6 +2,7 @@
 
 from aftereffect._core.checks import (
     MAX_LAG,
+    MAX_NAME_LENGTH,
     MAX_SLOTS,
     as_float,
     check_choice,
@@ -10,6 +11,7 @@ from aftereffect._core.checks import (
     check_int,
     check_lag,
     check_means,
+    check_names,
     check_sequence,
     check_shares,
     readable_bytes,
@@ -80,6 +82,7 @@ from aftereffect._core.spec import (
 __all__ = [
     "DPI",
     "MAX_LAG",
+    "MAX_NAME_LENGTH",
     "MAX_SEED",
     "MAX_SLOTS",
     "PACKAGE",
@@ -119,6 +122,7 @@ __all__ = [
     "check_int",
     "check_lag",
     "check_means",
+    "check_names",
     "check_or_draw_seed",
     "check_sequence",
     "check_shares",

@@ -6,9 +6,11 @@ everywhere. At the end are the texts that messages are made of.
 
 import difflib
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from decimal import Decimal
 from numbers import Integral, Real
+from unicodedata import normalize
 
 import numpy as np
 
@@ -18,6 +20,8 @@ from aftereffect.errors import ParameterError
 MAX_SLOTS = 2**53
 #: Longer lags are refused everywhere. Each engine checks how much memory shorter ones take.
 MAX_LAG = 10_000_000
+#: Characters of the name of an arm, of a covariate or of an experiment.
+MAX_NAME_LENGTH = 100
 #: Characters of a value that a message shows.
 _MAX_SHOWN = 60
 
@@ -91,6 +95,31 @@ def check_sequence(name: str, values: object) -> Sequence[object]:
         return tuple(values)
     except TypeError:  # also an array without dimensions
         raise ParameterError(f"{name} must be a list, got {short_repr(values)}") from None
+
+
+def check_names(name: str, values: Sequence[object], one: str) -> tuple[str, ...]:
+    """Names that readers can tell apart; `one` is what messages call the thing that has one.
+
+    >>> check_names("arms", ["A", "B"], "an arm")
+    ('A', 'B')
+    """
+    for each in values:
+        if (
+            not isinstance(each, str)
+            or not 1 <= len(each) <= MAX_NAME_LENGTH
+            or not each.isprintable()
+            or each != each.strip()
+        ):
+            wanted = f"1 to {MAX_NAME_LENGTH} printable characters without spaces around them"
+            raise ParameterError(f"{one}'s name must be {wanted}, got {short_repr(each)}")
+    # Two names that look alike would be the same to a reader.
+    counts = Counter(normalize("NFC", str(each)) for each in values)
+    repeated = [each for each, times in counts.items() if times > 1]
+    if repeated:
+        raise ParameterError(
+            f"{name} must have different names, got {short_repr(repeated[0])} twice"
+        )
+    return tuple(str(each) for each in values)
 
 
 def check_means(values: object) -> tuple[float, ...]:

@@ -15,9 +15,9 @@ The loop that all kernels serve (see `aftereffect.simulation`)::
 
 A policy that looks at every slot has `SlotKernels` instead. It plays this loop::
 
-    observe(state, params, t, 0, total)          for the slots of a history, t = -n .. -1
-    arm, slots = decide(state, params, t, rng)   play `arm` for `slots`
-    observe(state, params, t, arm, total)        for each of them, when its total is known
+    observe(state, params, t, 0, total, covariates)     for the slots of a history, t = -n .. -1
+    arm, slots = decide(state, params, t, rng)          play `arm` for `slots`
+    observe(state, params, t, arm, total, covariates)   for each of them, when its total is known
 
 Such a policy may also learn from the bandit how its slots lie in days and weeks: a `Calendar`.
 """
@@ -51,7 +51,7 @@ Params: TypeAlias = Any
 Decide: TypeAlias = Callable[[State, Params, int, np.random.Generator], tuple[int, int, int]]
 Absorb: TypeAlias = Callable[[State, Params, int, int, float], None]
 DecideSlots: TypeAlias = Callable[[State, Params, int, np.random.Generator], tuple[int, int]]
-Observe: TypeAlias = Callable[[State, Params, int, int, float], None]
+Observe: TypeAlias = Callable[[State, Params, int, int, float, Vector], None]
 Collect: TypeAlias = Callable[[Memory, World, int, int, int, int, np.random.Generator], float]
 CountRegret: TypeAlias = Callable[[Memory, World, int, int, int], float]
 OnePull: TypeAlias = Callable[[Source, ArmKey, int, np.random.Generator], float]
@@ -75,9 +75,10 @@ class SlotKernels(NamedTuple):
     ``decide(state, params, t, rng)`` returns the arm to play from slot t on, and for how many
     slots. It writes the probability with which it chose each arm into ``state.probabilities``.
 
-    ``observe(state, params, t, arm, total)`` says which arm was played in slot t, and its total.
-    The total is NaN where it is missing or not yet known; `observe` may come again with the total,
-    or with another one. Slots of a history have numbers below 0, and the first arm.
+    ``observe(state, params, t, arm, total, covariates)`` says which arm was played in slot t, its
+    total, and its covariates: a vector that kernels only read. The total is NaN where it is missing
+    or not yet known, and so is a covariate; `observe` may come again with other ones. Slots of a
+    history have numbers below 0, and the first arm.
     """
 
     decide: DecideSlots
@@ -106,12 +107,14 @@ class Feed(NamedTuple):
 
     ``count_history(world)`` is the number of slots before the first, ``count_late(world)`` the
     number of slots that totals come late. ``look_up(memory, world, t, rng)`` is the total of a slot
-    of the history, or of one that was played.
+    of the history, or of one that was played; after that, ``find_row(memory, world, t)`` is the row
+    of the engine's covariates that belongs to the slot.
     """
 
     count_history: Callable[[World], int]
     count_late: Callable[[World], int]
     look_up: Callable[[Memory, World, int, np.random.Generator], float]
+    find_row: Callable[[Memory, World, int], int]
 
 
 class WorldKernels(NamedTuple):
@@ -128,12 +131,14 @@ class WorldKernels(NamedTuple):
 class Engine(NamedTuple):
     """A bandit prepared for a horizon: kernels, the arrays they read, the shape of their memory.
 
-    A driver gives `collect` a matrix of zeros of that shape at the start of every replication.
+    A driver gives `collect` a matrix of zeros of that shape at the start of every replication. It
+    gives policies that look at every slot a row of the covariates; a bandit may have none.
     """
 
     kernels: WorldKernels
     world: World
     memory: tuple[int, int]
+    covariates: Matrix = np.zeros((1, 0))
 
 
 class Calendar(NamedTuple):

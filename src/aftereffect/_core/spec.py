@@ -164,7 +164,9 @@ def notation(value: object) -> str:
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
     if isinstance(value, tuple):
-        return f"[{', '.join(map(notation, value))}]"
+        # A word in a list could be the name of something else.
+        parts = (f'"{part}"' if isinstance(part, str) else notation(part) for part in value)
+        return f"[{', '.join(parts)}]"
     return str(value)
 
 

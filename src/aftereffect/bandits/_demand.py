@@ -15,6 +15,7 @@ from aftereffect._core import (
     MAX_LAG,
     Calendar,
     Engine,
+    Matrix,
     Spec,
     Vector,
     as_spec,
@@ -186,7 +187,7 @@ class DemandBandit(Bandit):
             history_delayed=self.has_delayed_history,
         )
         shape = memory_shape(self.arms, horizon, self._lead)
-        return Engine(demand_kernels(fill_base), world, shape)
+        return Engine(demand_kernels(fill_base), world, shape, self._covariates(horizon))
 
     def tracer(self, horizon: int) -> Engine:
         return self.engine("slotwise", horizon)
@@ -198,6 +199,10 @@ class DemandBandit(Bandit):
         if self.has_delayed_history:
             return self.history_slots + reach
         return max(self.history_slots, reach)
+
+    def _covariates(self, horizon: int) -> Matrix:
+        """The covariates of each slot, from that with which the base begins on."""
+        return np.zeros((self._lead + horizon, 0))
 
     @abstractmethod
     def _source(self, horizon: int) -> tuple[FillBase, Any]:

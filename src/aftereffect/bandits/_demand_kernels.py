@@ -22,8 +22,9 @@ from aftereffect.delays import ARM, REWARD, TOTAL, TRACE_ROWS
 #: The first rows of the memory: single numbers; the multiplier of each arm; the base of each slot,
 #: from `lead` slots before the first on; the sum of the base before each slot from 0 on.
 DEMAND_ROWS = NUMBERS, MULTIPLIERS, BASE, SUMS = range(4)
-#: The single numbers: whether the run has begun, and the sum and the count of totals reported.
-_COUNTERS = BEGUN, REPORTED, COUNT = range(3)
+#: The single numbers: whether the run has begun; the sum and the count of totals reported; and the
+#: row of the covariates that belongs to the first slot in memory.
+_COUNTERS = BEGUN, REPORTED, COUNT, ORIGIN = range(4)
 #: How much too high a spike is.
 SPIKE = 10.0
 
@@ -167,6 +168,11 @@ def count_late(world: DemandWorld) -> int:
     return world.defects.late
 
 
+def find_row(memory: Memory, world: DemandWorld, t: int) -> int:
+    """The row of the covariates that belongs to a slot."""
+    return int(memory[NUMBERS, ORIGIN]) + world.lead + t
+
+
 @cache
 def demand_kernels(fill_base: FillBase) -> WorldKernels:
     """The kernels for one source of demand."""
@@ -220,4 +226,5 @@ def demand_kernels(fill_base: FillBase) -> WorldKernels:
         average: float = memory[NUMBERS, REPORTED] / max(memory[NUMBERS, COUNT], 1.0)
         return window * average
 
-    return WorldKernels(collect, count_lost_share, Feed(count_history, count_late, look_up))
+    feed = Feed(count_history, count_late, look_up, find_row)
+    return WorldKernels(collect, count_lost_share, feed)

@@ -50,6 +50,11 @@ class Bandit(Spec, ABC):
         return 0
 
     @property
+    def covariate_count(self) -> int:
+        """The number of covariates of each slot."""
+        return 0
+
+    @property
     def data_digest(self) -> str:
         """A digest of files that the spec string only names: results depend on what is in them."""
         return ""

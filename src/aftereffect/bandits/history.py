@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from aftereffect._core import Calendar, Memory, Vector, check_flag, check_int, register
+from aftereffect._core import Calendar, Matrix, Memory, Vector, check_flag, check_int, register
 from aftereffect.bandits._demand import Defects, DemandBandit
-from aftereffect.bandits._demand_kernels import BASE, DemandWorld, FillBase
+from aftereffect.bandits._demand_kernels import BASE, NUMBERS, ORIGIN, DemandWorld, FillBase
 from aftereffect.bandits.base import EngineName
 from aftereffect.delays import Delay, Immediate
 from aftereffect.errors import ParameterError
@@ -19,6 +19,7 @@ from aftereffect.rewards import (
     RecordedTotals,
     SlotName,
     as_history,
+    check_covariates,
     read_history,
 )
 
@@ -67,6 +68,9 @@ class HistoryBandit(DemandBandit):
     history_delayed
         By default, the weeks before show the recorded totals times the multiplier of the first arm.
         If true, the delay is applied to them as well, as if it had always been there.
+    covariates
+        The names of further columns of the file, such as temperature: numbers that policies get
+        with each slot. An empty cell is not known.
 
     Examples
     --------
@@ -87,6 +91,7 @@ class HistoryBandit(DemandBandit):
     shuffle: bool = True
     feed: Defects = Defects()
     history_delayed: bool = False
+    covariates: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         self._check_shared()
@@ -100,6 +105,10 @@ class HistoryBandit(DemandBandit):
         else:
             self._set(history=as_history(self.history))
         self._set(history_delayed=check_flag("history_delayed", self.history_delayed))
+        if self.covariates is not None:
+            self._set(covariates=check_covariates(self.covariates))
+            if not isinstance(self.history, str):
+                raise ParameterError("covariates are columns of a file: give history as its path")
         if self.start is not None:
             self._set(start=check_int("start", self.start, at_most=MAX_HISTORY))
 
@@ -116,10 +125,16 @@ class HistoryBandit(DemandBandit):
         return Calendar(calendar.slots_per_day, first)
 
     @property
+    def covariate_count(self) -> int:
+        return len(self.covariates or ())
+
+    @property
     def data_digest(self) -> str:
         if not isinstance(self.history, str):  # then its label has one
             return ""
-        return hashlib.sha256(self._series.totals.tobytes()).hexdigest()[:12]
+        series = self._series
+        given = series.totals.tobytes() + series.covariates.tobytes()
+        return hashlib.sha256(given).hexdigest()[:12]
 
     def check(self, engine: EngineName, horizon: int) -> None:
         super().check(engine, horizon)
@@ -128,11 +143,11 @@ class HistoryBandit(DemandBandit):
     @property
     def _series(self) -> History:
         if isinstance(self.history, str):
-            return read_history(self.history, self.slot)
+            return read_history(self.history, self.slot, self.covariates or ())
         return self.history.history
 
     def _windows(self, horizon: int) -> Windows:
-        series, place = self._series
+        series, place, _ = self._series
         week = Calendar(SLOT_LENGTHS[self.slot][1]).slots_per_week
         last = len(series) - horizon
         if self.start is not None:
@@ -152,6 +167,9 @@ class HistoryBandit(DemandBandit):
     def _source(self, horizon: int) -> tuple[FillBase, Any]:
         return copy_window, self._windows(horizon)
 
+    def _covariates(self, horizon: int) -> Matrix:
+        return self._series.covariates
+
 
 def copy_window(memory: Memory, world: DemandWorld, rng: np.random.Generator) -> None:
     """Draw where a run begins in the series, and copy it from there."""
@@ -159,5 +177,6 @@ def copy_window(memory: Memory, world: DemandWorld, rng: np.random.Generator) ->
     begin = windows.first
     if windows.choices > 1:
         begin += windows.step * int(rng.random() * windows.choices)
+    memory[NUMBERS, ORIGIN] = begin - world.lead
     for place in range(world.lead + world.horizon):
         memory[BASE, place] = windows.series[begin - world.lead + place]

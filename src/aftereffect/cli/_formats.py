@@ -1,4 +1,4 @@
-"""What commands read and print: totals from a CSV file; answers as text, JSON or CSV."""
+"""What commands read and print: totals and covariates from a CSV file; answers in three formats."""
 
 import csv
 import json
@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from aftereffect._core import notation, text_table
 from aftereffect.cli._shared import Format, read_number
@@ -21,6 +21,7 @@ from aftereffect.live import (
     Status,
     TotalRecord,
     Verification,
+    lay_out_records,
     write_csv,
 )
 from aftereffect.rewards import find_other_separator
@@ -33,10 +34,15 @@ _ARM = "arm"
 _MISSING = ("", "missing")
 
 
-def read_totals_file(path: Path) -> list[tuple[Slot, float | None, str | None]]:
-    """Read slots, totals and arms; a missing total is None.
+#: A slot, its total or None if that is missing, the arm if it is given, and covariates by name.
+Row: TypeAlias = tuple[Slot, float | None, str | None, dict[str, float | None]]
 
-    A file with any line that cannot be read is refused as a whole.
+
+def read_totals_file(path: Path, covariates: Sequence[str] = ()) -> list[Row]:
+    """Read slots, totals, arms and covariates; a missing total is None.
+
+    A file with any line that cannot be read is refused as a whole. A covariate without a column, or
+    with an empty cell, is left out. Columns may write names of covariates with other capitals.
     """
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
@@ -53,9 +59,16 @@ def read_totals_file(path: Path) -> list[tuple[Slot, float | None, str | None]]:
                     f"got no {' and no '.join(absent)}{hint if separator else ''}"
                 )
             doubled = [name for name in (*columns, _ARM) if names.count(name) > 1]
+            plain = [name.strip().lower() for name in names]
+            doubled += [name for name in covariates if plain.count(name.lower()) > 1]
             if doubled:
                 raise InputError(f"{path} has more than one column {doubled[0]}")
-            return [_read_row(path, rows.line_num, row, columns) for row in rows]
+            found = {
+                name: names[plain.index(name.lower())]
+                for name in covariates
+                if name.lower() in plain
+            }
+            return [_read_row(path, rows.line_num, row, columns, found) for row in rows]
     except OSError as error:
         if isinstance(error, InputError):
             raise
@@ -65,8 +78,12 @@ def read_totals_file(path: Path) -> list[tuple[Slot, float | None, str | None]]:
 
 
 def _read_row(
-    path: Path, line: int, row: dict[Any, Any], columns: tuple[str, str]
-) -> tuple[Slot, float | None, str | None]:
+    path: Path,
+    line: int,
+    row: dict[Any, Any],
+    columns: tuple[str, str],
+    covariates: dict[str, str],
+) -> Row:
     if None in row or None in row.values():  # a comma within a number, or a file that was cut off
         hint = ": if numbers have decimal commas, use points" if None in row else ""
         raise InputError(f"{path}, line {line}: expected as many cells as there are columns{hint}")
@@ -82,7 +99,18 @@ def _read_row(
             f"got {total!r}{hint}"
         ) from None
     number_or_time = int(slot) if columns[0] == _SLOT else slot
-    return number_or_time, number, row.get(_ARM, "").strip() or None
+    numbers: dict[str, float | None] = {}
+    for name, column in covariates.items():
+        cell = row[column].strip()
+        try:
+            if cell.lower() not in _MISSING:
+                numbers[name] = read_number(cell)
+        except ParameterError:
+            raise InputError(
+                f"{path}, line {line}: {name} must be a number, or empty if it is not known, "
+                f"got {cell!r}"
+            ) from None
+    return number_or_time, number, row.get(_ARM, "").strip() or None, numbers
 
 
 T = TypeVar("T")
@@ -128,8 +156,18 @@ def _totals_text(records: Sequence[TotalRecord]) -> str:
     return f"{len(records):,} totals: {counts or 'nothing to record'}"
 
 
+def _list_covariates(records: Sequence[SlotRecord]) -> list[str]:
+    """The names of the covariates that some of the slots have."""
+    return next((list(record.covariates) for record in records if record.covariates), [])
+
+
+def _show_number(number: float | None) -> str:
+    return "-" if number is None else notation(number)
+
+
 def _history_text(records: Sequence[SlotRecord]) -> str:
-    rows = [("slot", "arm", "round", "total", "remarks", "decided", "received")]
+    names = _list_covariates(records)
+    rows = [("slot", "arm", "round", "total", *names, "remarks", "decided", "received")]
     for record in records:
         remarks = {
             "hold": record.hold,
@@ -144,7 +182,8 @@ def _history_text(records: Sequence[SlotRecord]) -> str:
                 str(record.slot) if record.time is None else format_time(record.time)[:16],
                 record.arm or "-",
                 "-" if record.round is None else str(record.round),
-                "-" if record.total is None else notation(record.total),
+                _show_number(record.total),
+                *(_show_number((record.covariates or {}).get(name)) for name in names),
                 ", ".join(remark for remark, applies in remarks.items() if applies) or "-",
                 format_time(record.decided_at),
                 format_time(record.received_at),
@@ -169,7 +208,7 @@ TOTALS = Printer[Sequence[TotalRecord]](
 HISTORY = Printer[Sequence[SlotRecord]](
     _history_text,
     lambda records: [record._asdict() for record in records],
-    lambda records: (SlotRecord._fields, records),
+    lambda records: lay_out_records(records, _list_covariates(records)),
 )
 STATUS = Printer(Status.__str__, Status.to_dict, lambda status: (ArmStatus._fields, status.arms))
 LAG = Printer(

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from cyclopts import Parameter
 
@@ -26,9 +26,10 @@ from aftereffect.cli._shared import (
     SlotText,
     SpecText,
     confirm,
+    read_number,
 )
 from aftereffect.errors import CorruptionError, ParameterError, UnlikelyTotalError
-from aftereffect.live import DEFAULT_POLICY, DEFAULT_STORAGE, Experiment, Slot
+from aftereffect.live import DEFAULT_POLICY, DEFAULT_STORAGE, Experiment
 
 StorageUrl: TypeAlias = Annotated[
     str,
@@ -50,6 +51,14 @@ Revise: TypeAlias = Annotated[
         help="Replace what was recorded before. This is refused if a decision depends on it."
     ),
 ]
+Covariates: TypeAlias = Annotated[
+    str,
+    Parameter(
+        metavar="NAME=NUMBER,...",
+        help="Numbers that come with the slot, by the names that the experiment was created with: "
+        "temperature=3.5,rain=0. Those that are left out stay as they are.",
+    ),
+]
 
 
 def create(
@@ -64,6 +73,7 @@ def create(
     timezone: Annotated[str | None, Parameter(metavar="NAME")] = None,
     history: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     control: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    covariates: Annotated[str | None, Parameter(metavar="NAME,...")] = None,
     max_total: Number | None = None,
     horizon: Number | None = None,
     seed: Number | None = None,
@@ -96,6 +106,9 @@ def create(
         columns "time" and "total".
     control
         The arm that was played before the experiment. By default, the first arm.
+    covariates
+        The names of numbers that come with each slot, separated by commas: temperature,rain. A
+        history must have a column for each. Only policies that look at every slot take them.
     max_total
         Refuse totals above this number: they are probably typing errors.
     horizon
@@ -106,7 +119,7 @@ def create(
     """
     with Experiment.create(
         name,
-        arms=[arm.strip() for arm in arms.split(",")],
+        arms=_split_names(arms),
         policy=policy,
         reward_range=reward_range,
         slot=slot,
@@ -114,6 +127,7 @@ def create(
         timezone=timezone,
         history=history,
         control=control,
+        covariates=_split_names(covariates) if covariates is not None else (),
         max_total=max_total,
         horizon=horizon,
         seed=seed,
@@ -152,6 +166,7 @@ def tell(
     /,
     *,
     arm: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    covariates: Covariates | None = None,
     revise: Revise = False,
     yes: Flag = False,
     csv: Annotated[Path | None, Parameter(metavar="FILE")] = None,
@@ -173,16 +188,18 @@ def tell(
     csv
         A CSV file with the columns "slot" or "time", and "total". The column "arm" is optional: it
         names the arm that was really played, if it is not the one that "ask" gave. An empty total
-        marks the slot as missing. Either all rows are recorded, or none.
+        marks the slot as missing. The columns of covariates are optional too; empty cells are left
+        out. Either all rows are recorded, or none.
     """
-    totals: list[tuple[Slot, float | None, str | None]]
-    if csv is None and slot is not None and total is not None:
-        totals = [(slot, total, arm)]
-    elif csv is not None and slot is None and arm is None:
-        totals = read_totals_file(csv)
-    else:
+    is_one = csv is None and slot is not None and total is not None
+    is_bare = slot is None and arm is None and covariates is None
+    if not (is_one or (csv is not None and is_bare)):
         raise ParameterError("tell needs either a slot and its total, or --csv FILE")
+    numbers = None if covariates is None else _read_covariates(covariates)
     with Experiment.open(name, storage=storage) as experiment:
+        totals: list[Any] = [(slot, total, arm, numbers)]
+        if csv is not None:
+            totals = read_totals_file(csv, experiment.settings.covariates)
         try:
             answer = experiment.tell_many(totals, revise=revise, confirm=yes)
         except UnlikelyTotalError as error:
@@ -195,6 +212,7 @@ def mark_missing(
     slot: SlotText,
     /,
     *,
+    covariates: Covariates | None = None,
     revise: Revise = False,
     storage: StorageUrl = DEFAULT_STORAGE,
     format: PrintFormat = "table",
@@ -206,8 +224,9 @@ def mark_missing(
     slot
         The number of the slot, or the time at which it begins.
     """
+    numbers = None if covariates is None else _read_covariates(covariates)
     with Experiment.open(name, storage=storage) as experiment:
-        answer = [experiment.mark_missing(slot, revise=revise)]
+        answer = [experiment.mark_missing(slot, covariates=numbers, revise=revise)]
     TOTALS.show(answer, format)
 
 
@@ -349,3 +368,21 @@ def end(
                 raise ParameterError(f"experiment {name!r} was not ended")
         answer = experiment.end()
     STATUS.show(answer, format)
+
+
+def _split_names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
+
+
+def _read_covariates(text: str) -> dict[str, float]:
+    """Read numbers by name: temperature=3.5,rain=0."""
+    numbers: dict[str, float] = {}
+    for part in text.split(","):
+        name, equals, number = part.rpartition("=")
+        if not equals or name.strip() in numbers:
+            raise ParameterError(
+                "expected covariates by name, once each, such as temperature=3.5,rain=0, "
+                f"got {text!r}"
+            )
+        numbers[name.strip()] = read_number(number)
+    return numbers

@@ -25,6 +25,7 @@ from aftereffect.live import (
     read_past_totals,
     read_time,
 )
+from aftereffect.rewards import check_covariates
 
 __all__ = [
     "Client",
@@ -84,6 +85,7 @@ class Client:
         timezone: str | None = None,
         history: HistoryInput | None = None,
         control: str | None = None,
+        covariates: Sequence[str] = (),
         max_total: float | None = None,
         horizon: int | None = None,
         seed: int | None = None,
@@ -94,6 +96,7 @@ class Client:
         must be registered there too, with ``aftereffect serve --import MODULE``. A history from a
         file is read here.
         """
+        names = check_covariates(covariates)
         given: dict[str, Any] = {
             "name": name,
             "arms": list(arms),
@@ -102,8 +105,9 @@ class Client:
             "slot": slot,
             "start": None if start is None else read_time("start", start).isoformat(),
             "timezone": timezone,
-            "history": None if history is None else _history_to_json(history),
+            "history": None if history is None else _history_to_json(history, names),
             "control": control,
+            "covariates": list(names),
             "max_total": max_total,
             "horizon": horizon,
             "seed": seed,
@@ -152,12 +156,16 @@ class Client:
         self.close()
 
 
-def _history_to_json(history: HistoryInput) -> list[Any]:
-    """The totals of a history as the service takes them; a missing one is None."""
-    rows, totals = read_past_totals(history)
+def _history_to_json(history: HistoryInput, covariates: Sequence[str]) -> list[Any]:
+    """The totals and covariates of a history as the service takes them; a missing one is None."""
+    rows, totals = read_past_totals(history, covariates)
     if not rows:
         return list(totals)
-    return [
-        {"time": row.time.isoformat(), "total": None if row.total != row.total else row.total}
-        for row in rows
-    ]
+    sent: list[dict[str, Any]] = []
+    for row in rows:
+        total = None if row.total != row.total else row.total
+        sent.append({"time": row.time.isoformat(), "total": total})
+        if covariates:
+            pairs = zip(covariates, row.covariates, strict=True)
+            sent[-1]["covariates"] = {name: number for name, number in pairs if number == number}
+    return sent

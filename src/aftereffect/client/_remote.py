@@ -96,6 +96,7 @@ class RemoteExperiment:
         total: float,
         *,
         arm: str | None = None,
+        covariates: Mapping[str, float | None] | None = None,
         revise: bool = False,
         confirm: bool = False,
     ) -> TotalRecord:
@@ -105,13 +106,19 @@ class RemoteExperiment:
                 f"tell needs a number for slot {slot}, got None: "
                 f"if the total is lost, call mark_missing({slot})"
             )
-        return self._tell(
-            slot, {"total": _to_json(total), "arm": arm, "revise": revise, "confirm": confirm}
-        )
+        given = {"total": _to_json(total), "arm": arm, "revise": revise, "confirm": confirm}
+        return self._tell(slot, given | _covariates_to_json(covariates))
 
-    def mark_missing(self, slot: Slot, *, revise: bool = False) -> TotalRecord:
+    def mark_missing(
+        self,
+        slot: Slot,
+        *,
+        covariates: Mapping[str, float | None] | None = None,
+        revise: bool = False,
+    ) -> TotalRecord:
         """Record that the total of a slot is lost."""
-        return self._tell(slot, {"missing": True, "revise": revise})
+        given = {"missing": True, "revise": revise}
+        return self._tell(slot, given | _covariates_to_json(covariates))
 
     def tell_many(
         self,
@@ -201,10 +208,19 @@ def path_of(name: str) -> str:
 
 def _row_to_json(row: TotalInput) -> dict[str, Any]:
     """A row of `tell_many` as the service takes it; the service checks it."""
-    slot = {"slot": _to_json(row.slot)}
+    slot = {"slot": _to_json(row.slot)} | _covariates_to_json(row.covariates)
     if row.total is None:
         return slot | {"missing": True}
     return slot | {"total": _to_json(row.total), "arm": row.arm}
+
+
+def _covariates_to_json(covariates: object) -> dict[str, Any]:
+    """The field of a request, if there are covariates; the service checks it."""
+    if covariates is None:
+        return {}
+    if not isinstance(covariates, Mapping):
+        return {"covariates": covariates}
+    return {"covariates": {name: _to_json(number) for name, number in covariates.items()}}
 
 
 def _to_json(number: object) -> object:

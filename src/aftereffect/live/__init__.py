@@ -1,8 +1,10 @@
 """Live experiments: ask which arm to play, and tell what was observed; a storage records both."""
 
 import os
+from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
+from aftereffect._core import MAX_NAME_LENGTH
 from aftereffect.lag import LagEstimate
 from aftereffect.live._reading import chain_start, check_log_end, read_events
 from aftereffect.live._rules import MAX_KEY_LENGTH, check_key
@@ -29,10 +31,11 @@ from aftereffect.live.records import (
     TotalInput,
     TotalRecord,
     TotalsInput,
+    lay_out_records,
     read_totals,
     write_csv,
 )
-from aftereffect.live.settings import MAX_ARMS, MAX_LIVE_SLOTS, MAX_NAME_LENGTH
+from aftereffect.live.settings import MAX_ARMS, MAX_LIVE_SLOTS
 from aftereffect.live.status import ArmStatus, Status
 from aftereffect.live.storage import (
     DEFAULT_STORAGE,
@@ -88,6 +91,7 @@ __all__ = [
     "find_record",
     "fingerprint",
     "is_text",
+    "lay_out_records",
     "make_state",
     "now",
     "open_storage",
@@ -135,12 +139,19 @@ class ExperimentLike(Protocol):
         total: float,
         *,
         arm: str | None = None,
+        covariates: Mapping[str, float | None] | None = None,
         revise: bool = False,
         confirm: bool = False,
     ) -> TotalRecord:
         """Record the total of a slot."""
 
-    def mark_missing(self, slot: Slot, *, revise: bool = False) -> TotalRecord:
+    def mark_missing(
+        self,
+        slot: Slot,
+        *,
+        covariates: Mapping[str, float | None] | None = None,
+        revise: bool = False,
+    ) -> TotalRecord:
         """Record that the total of a slot is lost."""
 
     def tell_many(

@@ -1,13 +1,23 @@
 """The rules of asking and telling: what is recorded, what is answered again, what is refused."""
 
+import json
+from collections.abc import Mapping
+
 from aftereffect._core import check_int, notation, short_repr, suggest
 from aftereffect.errors import ConflictError, CorruptionError, ParameterError, name_field
 from aftereffect.live._reading import OpenLog, find_keyed_event, read_slot_events
 from aftereffect.live._rounds import check_possible
 from aftereffect.live._state import ExperimentState
 from aftereffect.live.events import Event
-from aftereffect.live.records import Decision, Slot, TotalInput, TotalRecord, read_probabilities
-from aftereffect.live.settings import MAX_LIVE_SLOTS, Settings
+from aftereffect.live.records import (
+    Decision,
+    Slot,
+    TotalInput,
+    TotalRecord,
+    read_covariates,
+    read_probabilities,
+)
+from aftereffect.live.settings import MAX_LIVE_SLOTS, Settings, check_covariate
 from aftereffect.live.storage import Log, Record, View
 
 MAX_KEY_LENGTH = 200
@@ -118,23 +128,36 @@ def tell(
     known, decided = _find_total(log, state, record, slot)
     with name_field("arm"):
         arm = _find_played(settings, given.arm, slot, decided)
+    with name_field("covariates"):
+        numbers = _check_covariates(settings, slot, given.covariates)
+    before = read_covariates(settings, known and known.covariates) or {}
     played = None if arm is None else settings.arms[arm]
-    if (
-        known
+    is_same_total = (
+        known is not None
         and known.total == total
         and (total is None or arm is None or known.arm in (None, arm))
-    ):
+    )
+    if is_same_total and all(before.get(name) == number for name, number in numbers.items()):
         return TotalRecord(slot, total, "unchanged", played)
     _check_running(state)
     if total is not None and arm is None:
         raise ConflictError(f"slot {slot} was skipped: say which arm was played in it")
-    if known:
+    if known and not is_same_total:
         _check_revision(state, known, total, arm, revise=revise)
-    if total is not None and not confirm:
+    if not revise:
+        _check_added(slot, before, numbers)
+    if total is not None and not (confirm or is_same_total):
         with name_field("total"):
             state.statistics.check_likely(settings, slot, total)
-    revision = known.revision + 1 if known else 0
-    _append(log, state, state.head.next("total", slot, revision=revision, arm=arm, total=total))
+    event = state.head.next(
+        "total",
+        slot,
+        revision=known.revision + 1 if known else 0,
+        arm=arm,
+        total=total,
+        covariates=_write_covariates(settings, before | numbers),
+    )
+    _append(log, state, event)
     return TotalRecord(slot, total, "revised" if known else "recorded", played)
 
 
@@ -210,6 +233,50 @@ def _find_total(
     if (decision is None or not totals) and not state.is_skipped(slot):
         raise CorruptionError(f"slot {slot} has a total, but the log does not have all its events")
     return (totals[-1] if totals else None), (decision.arm if decision else None)
+
+
+def _check_covariates(settings: Settings, slot: int, given: object) -> dict[str, float | None]:
+    """Check the covariates that a caller gives for a slot."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ParameterError(
+            f"the covariates of slot {slot} must be numbers by name, such as {{'rain': 3.5}}, "
+            f"got {short_repr(given)}"
+        )
+    for name in given:
+        if name not in settings.covariates:
+            hint = suggest(str(name), settings.covariates)
+            none = "the experiment has none; they are named when it is created"
+            raise ParameterError(
+                f"slot {slot} has an unknown covariate {short_repr(name)}: "
+                f"{hint if settings.covariates else none}"
+            )
+    return {
+        name: None if number is None else check_covariate(f"{name} of slot {slot}", number)
+        for name, number in given.items()
+    }
+
+
+def _check_added(
+    slot: int, before: dict[str, float | None], numbers: dict[str, float | None]
+) -> None:
+    """Refuse other covariates than the recorded ones; those that were not known may be added."""
+    for name, number in numbers.items():
+        known = before.get(name)
+        if known is not None and known != number:
+            given = "nothing" if number is None else notation(number)
+            raise ConflictError(
+                f"slot {slot} has the {name} {notation(known)}, got {given}: "
+                "pass revise to replace it",
+                {"covariates": {name: known}},
+                {"covariates": {name: number}},
+            )
+
+
+def _write_covariates(settings: Settings, numbers: dict[str, float | None]) -> str | None:
+    """The text of an event; None where no number was ever given."""
+    return json.dumps([numbers.get(name) for name in settings.covariates]) if numbers else None
 
 
 def _find_played(settings: Settings, arm: object, slot: int, decided: int | None) -> int | None:

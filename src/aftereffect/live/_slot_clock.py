@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
@@ -24,6 +24,9 @@ from aftereffect.rewards import (
 #: The most slots of a history: eleven years of hours.
 MAX_LIVE_HISTORY = 100_000
 _DAY = timedelta(days=1)
+#: Totals by slot, and the covariates of each slot; None where a number is not known.
+Totals: TypeAlias = tuple[float | None, ...]
+CovariateRows: TypeAlias = tuple[tuple[float | None, ...], ...]
 
 
 class SlotClock(NamedTuple):
@@ -127,9 +130,15 @@ def make_clock(slot: object, start: object, timezone: object) -> SlotClock:
 
 
 def place_history(
-    slot: str | None, start: object, timezone: str | None, history: object
-) -> tuple[SlotClock | None, tuple[float | None, ...]]:
-    """Find the clock of an experiment, and the totals before slot 0, the last one directly before.
+    slot: str | None,
+    start: object,
+    timezone: str | None,
+    history: object,
+    covariates: Sequence[str] = (),
+) -> tuple[SlotClock | None, Totals, CovariateRows]:
+    """Find the clock of an experiment, and what was observed before slot 0.
+
+    That is one total per slot, the last one directly before slot 0, and one row of covariates.
 
     Parameters
     ----------
@@ -137,10 +146,12 @@ def place_history(
         The settings of the clock. If there is no start, slot 0 follows the last slot of a history
         with times; without one it is the next full slot.
     history
-        The path of a file (see `read_timed_totals`), pairs of a time and a total, or totals.
+        The path of a file (see `read_timed_totals`), rows of a time and a total, or totals.
+    covariates
+        The names of the covariates that the history has.
     """
     try:
-        return _place(slot, start, timezone, history)
+        return _place(slot, start, timezone, history, covariates)
     except InputError as error:
         if isinstance(history, (str, os.PathLike)):
             raise
@@ -148,14 +159,18 @@ def place_history(
 
 
 def _place(
-    slot: str | None, start: object, timezone: str | None, history: object
-) -> tuple[SlotClock | None, tuple[float | None, ...]]:
-    rows, totals = read_past_totals(history)
+    slot: str | None,
+    start: object,
+    timezone: str | None,
+    history: object,
+    covariates: Sequence[str],
+) -> tuple[SlotClock | None, Totals, CovariateRows]:
+    rows, totals = read_past_totals(history, covariates)
     if slot is None:
         if start is not None or timezone is not None or rows:
             given = "a history with times" if rows else "a start or a time zone"
             raise ParameterError(f"{given} needs the length of a slot: pass slot, such as 1h")
-        return None, totals
+        return None, totals, ()
     zone = "UTC" if timezone is None else timezone
     if start is None and rows:
         length = SLOT_LENGTHS[check_choice("slot", slot, SLOT_LENGTHS)][0]  # type: ignore[index]
@@ -163,7 +178,7 @@ def _place(
         start = min(times) + ((max(times) - min(times)) // length + 1) * length
     clock = make_clock(slot, find_next_slot(slot, zone) if start is None else start, zone)
     if not rows:
-        return clock, totals
+        return clock, totals, ()
 
     def find_place(time: datetime) -> int:
         if clock.find_slot(time) >= 0:
@@ -174,13 +189,18 @@ def _place(
         return (wall - clock.start) // clock.length
 
     source = str(history) if isinstance(history, (str, os.PathLike)) else "history"
-    first, placed = lay_out(rows, source, find_place, clock.is_double)
+    first, placed, numbers = lay_out(rows, source, find_place, clock.is_double)
     _check_length(-first)
-    padded = [*placed, *[np.nan] * (-first - len(placed))]
-    return clock, tuple(None if np.isnan(total) else float(total) for total in padded)
+    padded = np.full((-first, 1 + len(covariates)), np.nan)
+    padded[: len(placed), 0], padded[: len(placed), 1:] = placed, numbers
+    known = [tuple(None if each != each else each for each in row) for row in padded.tolist()]
+    past = tuple(row[1:] for row in known) if covariates else ()
+    return clock, tuple(row[0] for row in known), past
 
 
-def read_past_totals(history: object) -> tuple[list[TimedTotal], tuple[float | None, ...]]:
+def read_past_totals(
+    history: object, covariates: Sequence[str] = ()
+) -> tuple[list[TimedTotal], Totals]:
     """Read what came before an experiment: rows with times, or totals without.
 
     >>> read_past_totals([37, None])
@@ -189,7 +209,7 @@ def read_past_totals(history: object) -> tuple[list[TimedTotal], tuple[float | N
     if history is None:
         return [], ()
     if isinstance(history, (str, os.PathLike)):
-        rows = read_timed_totals(os.fspath(history))
+        rows = read_timed_totals(os.fspath(history), covariates)
         if not rows:
             raise InputError(f"{history} must hold at least one total, got none")
         return rows, ()
@@ -201,13 +221,19 @@ def read_past_totals(history: object) -> tuple[list[TimedTotal], tuple[float | N
         )
     _check_length(len(history))
     if len(history) and isinstance(history[0], (tuple, list)):
-        return check_timed_totals(history), ()
+        try:
+            return check_timed_totals(history, covariates), ()
+        except InputError as error:
+            raise ParameterError(str(error)) from None  # there is no file
+    if covariates and len(history):
+        raise ParameterError(
+            "totals without times have no covariates: give a file, or rows of "
+            "(time, total, {covariate: number})"
+        )
     return [], check_totals(list(history))
 
 
-def check_totals(
-    history: Sequence[object], largest: float = sys.float_info.max
-) -> tuple[float | None, ...]:
+def check_totals(history: Sequence[object], largest: float = sys.float_info.max) -> Totals:
     """Check totals that were observed before slot 0; None where one is missing.
 
     >>> check_totals([37, None])

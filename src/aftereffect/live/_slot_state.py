@@ -5,7 +5,9 @@ import math
 from collections.abc import Iterable
 from typing import Any, cast
 
-from aftereffect._core import DecideSlots, SlotKernels, State
+import numpy as np
+
+from aftereffect._core import DecideSlots, SlotKernels, State, Vector
 from aftereffect.live._rounds import Round, RoundPlan
 from aftereffect.live._state import Choice, ExperimentState
 from aftereffect.live.events import Event, Link
@@ -37,9 +39,9 @@ class SlotState(ExperimentState):
     """The state of an experiment whose policy looks at every slot.
 
     A round is a block of slots, and ends whether or not its totals are known. Before the next one
-    is decided, the policy is shown all slots that are new, or whose total has come or changed
-    since, in their order. So totals may come at any time, in any order, and can always be revised:
-    only later decisions change.
+    is decided, the policy is shown all slots that are new, or whose total or covariates have come
+    or changed since, in their order. So these may come at any time, in any order, and can always be
+    revised: only later decisions change.
 
     A policy counts slots by the clock on the wall (see `SlotClock`). It is shown a slot without a
     decision as if the arm before it had gone on, unless a total says which arm was played.
@@ -50,6 +52,8 @@ class SlotState(ExperimentState):
         #: The arm that was played, and the total, by slot; NaN where it is not known.
         self.played: list[int] = []
         self.totals: list[float] = []
+        #: The covariates of slots for which some are known.
+        self.covariates: dict[int, Vector] = {}
         #: Slots that were decided and have no total, in order.
         self.unanswered: dict[int, None] = {}
         #: The number of slots that the policy was shown, and those of them that have changed since.
@@ -59,15 +63,20 @@ class SlotState(ExperimentState):
         self.shown_on_wall = 0
 
     def _make_policy_state(self) -> State:
-        history = self.settings.history
-        state = self._make_room(len(history) + _ROOM)
-        for slot, total in enumerate(history, -len(history)):
-            self.kernels.observe(state, self.params, slot, 0, math.nan if total is None else total)
+        settings, count = self.settings, len(self.settings.history)
+        state = self._make_room(count + _ROOM)
+        totals = np.array(settings.history, np.float64)  # which has NaN for None
+        covariates = np.full((count, len(settings.covariates)), np.nan)
+        if settings.history_covariates:
+            covariates[:] = np.array(settings.history_covariates, np.float64)
+        for slot, (total, row) in enumerate(zip(totals.tolist(), covariates, strict=True), -count):
+            self.kernels.observe(state, self.params, slot, 0, total, row)
         return state
 
     def _make_room(self, slots: int) -> State:
         self._room = slots
-        return self.settings.policy.initial_for(len(self.settings.arms), slots)
+        settings = self.settings
+        return settings.policy.initial_for(len(settings.arms), slots, len(settings.covariates))
 
     @property
     def outstanding(self) -> int:
@@ -138,20 +147,22 @@ class SlotState(ExperimentState):
         for slot in range(self.shown, self.next_slot):
             place = self._place(slot)
             while self.shown_on_wall < place:  # an hour that clocks skip
-                self._observe(self.shown_on_wall, self._find_arm(slot - 1), math.nan)
+                self._observe(self.shown_on_wall, self._find_arm(slot - 1), math.nan, None)
             self._show(slot, place)
         self.shown = self.next_slot
         self.changed.clear()
         self.learned = int(self.arm_totals.counts.sum())
 
     def _show(self, slot: int, place: int) -> None:
-        self._observe(place, self._find_arm(slot), self.totals[slot])
+        self._observe(place, self._find_arm(slot), self.totals[slot], self.covariates.get(slot))
 
-    def _observe(self, place: int, arm: int, total: float) -> None:
+    def _observe(self, place: int, arm: int, total: float, covariates: Vector | None) -> None:
         needed = len(self.settings.history) + place + 1
         if needed > self._room:
             self.policy_state = move_into(self._make_room(2 * needed), self.policy_state)
-        self.kernels.observe(self.policy_state, self.params, place, arm, total)
+        if covariates is None:
+            covariates = np.full(len(self.settings.covariates), np.nan)
+        self.kernels.observe(self.policy_state, self.params, place, arm, total, covariates)
         self.shown_on_wall = max(self.shown_on_wall, place + 1)
 
     def _find_arm(self, slot: int) -> int:
@@ -184,19 +195,22 @@ class SlotState(ExperimentState):
 
     def _fold_total(self, event: Event) -> None:
         slot, total, counts = event.slot, event.total, self.arm_totals
+        before = self.totals[slot]
         if event.revision == 0:
             self.received += 1
             self.unanswered.pop(slot, None)
-        elif math.isnan(self.totals[slot]):
+        elif math.isnan(before):
             self.missing -= 1
         else:
             counts.counts[self.played[slot]] -= 1
-            counts.sums[self.played[slot]] -= self.totals[slot]
+            counts.sums[self.played[slot]] -= before
             if self.is_learned(slot):
                 self.learned -= 1
         if event.arm is not None:
             self.played[slot] = event.arm
         self.totals[slot] = math.nan if total is None else total
+        if event.covariates is not None:
+            self.covariates[slot] = np.array(json.loads(event.covariates), np.float64)
         if slot < self.shown:
             self.changed[slot] = None
         if total is None:
@@ -204,7 +218,8 @@ class SlotState(ExperimentState):
             return
         counts.counts[self.played[slot]] += 1
         counts.sums[self.played[slot]] += total
-        self.statistics.add(total)
+        if total != before:  # covariates may have been revised alone
+            self.statistics.add(total)
         if event.revision == 0:
             self.recent_lateness.append(self.next_slot - 1 - slot)
         self.last_total_at = event.at
@@ -219,6 +234,8 @@ class SlotState(ExperimentState):
             "totals": self.totals,
             "unanswered": list(self.unanswered),
             "changed": list(self.changed),
+            "covariate_slots": list(self.covariates),
+            "covariates": [number for row in self.covariates.values() for number in row.tolist()],
         }
 
     def read(self, fields: dict[str, Any]) -> None:
@@ -229,6 +246,9 @@ class SlotState(ExperimentState):
         self.totals = list(fields["totals"])
         self.unanswered = dict.fromkeys(int(slot) for slot in fields["unanswered"])
         self.changed = dict.fromkeys(int(slot) for slot in fields["changed"])
+        slots = [int(slot) for slot in fields["covariate_slots"]]
+        rows = np.reshape(fields["covariates"], (len(slots), len(self.settings.covariates)))
+        self.covariates = dict(zip(slots, rows, strict=True))
 
 
 def make_state(settings: Settings, start: Link) -> ExperimentState:

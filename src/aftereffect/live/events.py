@@ -19,7 +19,8 @@ class Event(NamedTuple):
       learns from the last `window` planned slots. `key` is the idempotency key of the caller.
       `probabilities` are those with which the arm of the round was drawn, of all arms, as JSON.
     - total: in `slot`, `arm` was played and `total` was observed, or is missing where that is None.
-      `revision` counts the totals that were recorded for the slot before.
+      `revision` counts the totals that were recorded for the slot before. `covariates` are the
+      numbers that came with it, as JSON, with null for one that is not known; None if none came.
     - skip: nothing was decided for the slots from `slot` to `until`.
     - end: the experiment ended before `slot` was decided.
 
@@ -43,6 +44,7 @@ class Event(NamedTuple):
     version: str
     at: str
     probabilities: str | None
+    covariates: str | None
     hash: bytes
 
 
@@ -72,11 +74,12 @@ class Link(NamedTuple):
         total: float | None = None,
         key: str | None = None,
         probabilities: str | None = None,
+        covariates: str | None = None,
     ) -> Event:
         """Make the event that follows this position, with the current time and version."""
         plan = (round, arm, until, window)
         fields = (self.seq + 1, kind, slot, revision, *plan, total, key, __version__, now())
-        event = Event(*fields, probabilities, b"")
+        event = Event(*fields, probabilities, covariates, b"")
         return event._replace(hash=hash_event(self.hash, event))
 
     def follow(self, event: Event) -> "Link":
@@ -149,9 +152,11 @@ _encode = _make and _make(
 def hash_event(previous: bytes, event: Event) -> bytes:
     """Hash an event together with the hash of the event before it.
 
-    Probabilities are hashed where there are some: the first logs had none.
+    Probabilities and covariates are hashed where there are some: the first logs had none.
     """
-    return hash_fields(previous, event[:-2] if event.probabilities is None else event[:-1])
+    if event.covariates is not None:
+        return hash_fields(previous, event[:-1])
+    return hash_fields(previous, event[:-3] if event.probabilities is None else event[:-2])
 
 
 def hash_fields(previous: bytes, fields: Iterable[object]) -> bytes:

@@ -1,7 +1,7 @@
 """A live experiment: ask which arm to play, and tell what was observed."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
@@ -36,12 +36,17 @@ from aftereffect.live.settings import Settings, check_name
 from aftereffect.live.status import Status, check_playable, make_status
 from aftereffect.live.storage import DEFAULT_STORAGE, Record, Storage, View, open_or_borrow
 from aftereffect.policies import Policy
+from aftereffect.rewards import check_covariates
 
 #: The policy of experiments for which none is named.
 DEFAULT_POLICY = "adaptive-switchback"
-#: Totals before an experiment: a file, pairs of a time and a total, or totals.
+#: What came before an experiment: a file, rows of a time, a total and covariates, or totals.
 HistoryInput: TypeAlias = (
-    str | os.PathLike[str] | Sequence[float | None] | Sequence[tuple[str | datetime, float | None]]
+    str
+    | os.PathLike[str]
+    | Sequence[float | None]
+    | Sequence[tuple[str | datetime, float | None]]
+    | Sequence[tuple[str | datetime, float | None, Mapping[str, float | None]]]
 )
 
 
@@ -87,6 +92,7 @@ class Experiment:
         timezone: str | None = None,
         history: HistoryInput | None = None,
         control: str | None = None,
+        covariates: Sequence[str] = (),
         max_total: float | None = None,
         horizon: int | None = None,
         seed: int | None = None,
@@ -119,9 +125,13 @@ class Experiment:
         history
             The totals before slot 0, in which the control was played: a .csv, .csv.gz or .parquet
             file with the columns time and total, pairs of both, or totals alone of which the last
-            one lies directly before slot 0.
+            one lies directly before slot 0. With covariates, a file has a column for each, and a
+            row may be ``(time, total, {name: number})``.
         control
             The arm that was played before the experiment; the first if not given.
+        covariates
+            The names of numbers that come with each slot, such as ``["temperature", "rain"]``, at
+            most 16. Only policies that look at every slot take them.
         max_total
             The largest total to accept, against typing errors.
         horizon
@@ -138,8 +148,10 @@ class Experiment:
             If an experiment of that name exists with other settings.
         """
         drawn = check_or_draw_seed(seed)
+        with name_field("covariates"):
+            names = check_covariates(covariates)
         with name_field("history"):
-            clock, totals = place_history(slot, start, timezone, history)
+            clock, totals, numbers = place_history(slot, start, timezone, history, names)
         wanted = Settings(
             name,
             arms,
@@ -153,6 +165,8 @@ class Experiment:
             clock and clock.timezone,
             totals,
             control,
+            names,
+            numbers,
         )
         if wanted.name in (".", ".."):  # no web address can have such a part
             raise ParameterError(f"an experiment cannot be named {wanted.name!r}: add a letter")
@@ -258,6 +272,7 @@ class Experiment:
         total: float,
         *,
         arm: str | None = None,
+        covariates: Mapping[str, float | None] | None = None,
         revise: bool = False,
         confirm: bool = False,
     ) -> TotalRecord:
@@ -273,9 +288,12 @@ class Experiment:
         arm
             The arm that was played, if it was not the decided one. The log has both; the policy
             learns from this one.
+        covariates
+            Numbers that come with the slot, by the names in the settings. Those that are left out
+            stay as they are: not known, unless they were recorded before.
         revise
-            Replace the recorded total. Where the policy learns from rounds, this is possible until
-            a decision depends on it; where it looks at every slot, always.
+            Replace what is recorded. Where the policy learns from rounds, this is possible until a
+            decision depends on it; where it looks at every slot, always.
         confirm
             Accept the total even if it is far from all others.
 
@@ -292,11 +310,21 @@ class Experiment:
                 f"tell needs a number for slot {slot}, got None: "
                 f"if the total is lost, call mark_missing({slot})"
             )
-        return self.tell_many([(slot, total, arm)], revise=revise, confirm=confirm)[0]
+        rows = [(slot, total, arm, covariates)]
+        return self.tell_many(rows, revise=revise, confirm=confirm)[0]
 
-    def mark_missing(self, slot: Slot, *, revise: bool = False) -> TotalRecord:
-        """Record that the total of a slot is lost: the policy ignores the slot."""
-        return self.tell_many([(slot, None)], revise=revise)[0]
+    def mark_missing(
+        self,
+        slot: Slot,
+        *,
+        covariates: Mapping[str, float | None] | None = None,
+        revise: bool = False,
+    ) -> TotalRecord:
+        """Record that the total of a slot is lost: the policy ignores the slot.
+
+        Its covariates may be known all the same.
+        """
+        return self.tell_many([(slot, None, None, covariates)], revise=revise)[0]
 
     def tell_many(
         self,
@@ -307,8 +335,9 @@ class Experiment:
     ) -> list[TotalRecord]:
         """Record the totals of several slots: all of them, or none.
 
-        Each row is a slot, by number or time, and its total, None if that is missing, and the arm
-        that was played, if it was not the decided one.
+        Each row is a slot, by number or time; its total, None if that is missing; the arm that was
+        played, None if it was the decided one; and covariates by name. The last two may be left
+        out.
         """
         rows = read_totals(totals)  # before the lock: the rows may come from a slow iterator
         with self._log.writing() as (log, state):
@@ -354,7 +383,7 @@ class Experiment:
         target = check_writable(path, HISTORY_SUFFIXES)
         with self._log.reading() as (view, state), atomic_write(target) as draft:
             records = self._log.read_records(view, state, 0, state.next_slot)
-            save_history(records, draft, target.suffix.lower())
+            save_history(records, self.settings.covariates, draft, target.suffix.lower())
 
     def verify(self) -> Verification:
         """Check every event, derive every decision again, and compare snapshot and log."""

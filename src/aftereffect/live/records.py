@@ -20,7 +20,11 @@ TotalsInput: TypeAlias = (
     Mapping[Slot, float | None]
     | Mapping[int, float | None]
     | Mapping[str, float | None]
-    | Iterable[tuple[Slot, float | None] | tuple[Slot, float | None, str | None]]
+    | Iterable[
+        tuple[Slot, float | None]
+        | tuple[Slot, float | None, str | None]
+        | tuple[Slot, float | None, str | None, Mapping[str, float | None] | None]
+    ]
 )
 
 #: The suffixes of files that a history can be written to.
@@ -79,7 +83,8 @@ class TotalRecord(NamedTuple):
 class TotalInput(NamedTuple):
     """A total that a caller gives, unchecked: None where it is missing.
 
-    `arm` is the arm that was played, if it was not the decided one.
+    `arm` is the arm that was played, if it was not the decided one. `covariates` are numbers by
+    name.
 
     Examples
     --------
@@ -90,6 +95,7 @@ class TotalInput(NamedTuple):
     slot: object
     total: object
     arm: object = None
+    covariates: object = None
 
 
 class SlotRecord(NamedTuple):
@@ -99,7 +105,8 @@ class SlotRecord(NamedTuple):
     slot was skipped and has no total. `total` is None while it is outstanding, and if it is
     `missing`. A total that is not yet `learned` waits for the end of its round, or for the next
     round of its arm. `time` is when the slot begins, if slots have times. `probability` is that
-    with which the decided arm was drawn, if the policy says it.
+    with which the decided arm was drawn, if the policy says it. `covariates` are the numbers that
+    came with the slot, by name, with None for one that is not known; None if none came.
 
     Examples
     --------
@@ -125,6 +132,7 @@ class SlotRecord(NamedTuple):
     received_at: str | None
     time: str | None
     probability: float | None
+    covariates: dict[str, float | None] | None
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, in types that JSON has."""
@@ -135,13 +143,14 @@ def read_totals(totals: object) -> list[TotalInput]:
     """Read the argument of `tell_many`: a mapping from slots to totals, or rows.
 
     >>> read_totals({4: 37})
-    [TotalInput(slot=4, total=37, arm=None)]
+    [TotalInput(slot=4, total=37, arm=None, covariates=None)]
     """
     rows = totals.items() if isinstance(totals, Mapping) else check_sequence("totals", totals)
     for row in rows:
-        if not isinstance(row, (tuple, list)) or not 2 <= len(row) <= 3:
+        if not isinstance(row, (tuple, list)) or not 2 <= len(row) <= 4:
             raise ParameterError(
-                f"each row must be (slot, total) or (slot, total, arm), got {short_repr(row)}"
+                "each row must be (slot, total), (slot, total, arm) or (slot, total, arm, "
+                f"covariates), got {short_repr(row)}"
             )
     return [TotalInput(*cast(Any, row)) for row in rows]
 
@@ -178,12 +187,18 @@ def make_records(
             received_at=given and given.at,
             time=state.settings.find_time(slot),
             probability=_find_probability(decision),
+            covariates=read_covariates(state.settings, given and given.covariates),
         )
 
 
 def read_probabilities(settings: Settings, text: str | None) -> dict[str, float] | None:
     """The probabilities of a decision by arm, from the text of an event."""
     return None if text is None else dict(zip(settings.arms, json.loads(text), strict=True))
+
+
+def read_covariates(settings: Settings, text: str | None) -> dict[str, float | None] | None:
+    """The covariates of a slot by name, from the text of an event."""
+    return None if text is None else dict(zip(settings.covariates, json.loads(text), strict=True))
 
 
 def _find_probability(decision: Event | None) -> float | None:
@@ -220,15 +235,33 @@ def _make_cell(value: object) -> object:
     return value
 
 
-def save_history(rows: Iterable[SlotRecord], path: Path, suffix: str) -> None:
-    """Write records into a file of the kind that `suffix` says, .csv or .parquet."""
+def lay_out_records(
+    records: Iterable[SlotRecord], names: Sequence[str]
+) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
+    """The columns and rows of a table of records, with one column for each covariate.
+
+    >>> lay_out_records([], ["temperature"])[0][-2:]
+    ('probability', 'temperature')
+    """
+    rows = ((*record[:-1], *map((record.covariates or {}).get, names)) for record in records)
+    return (*SlotRecord._fields[:-1], *names), rows
+
+
+def save_history(
+    records: Iterable[SlotRecord], names: Sequence[str], path: Path, suffix: str
+) -> None:
+    """Write records into a file of the kind that `suffix` says, .csv or .parquet.
+
+    Each covariate has a column.
+    """
+    columns, rows = lay_out_records(records, names)
     if suffix == ".csv":
         with path.open("w", newline="", encoding="utf-8") as file:
-            write_csv(SlotRecord._fields, rows, file)
+            write_csv(columns, rows, file)
         return
     pl: Any = import_optional("polars")
-    types = dict.fromkeys(SlotRecord._fields, pl.String)
+    types = dict.fromkeys(columns, pl.String)
     types |= dict.fromkeys(("slot", "round", "revisions"), pl.Int64)
     types |= dict.fromkeys(("hold", "missing", "learned"), pl.Boolean)
-    types |= dict.fromkeys(("total", "probability"), pl.Float64)
+    types |= dict.fromkeys(("total", "probability", *names), pl.Float64)
     pl.DataFrame(list(rows), schema=types, orient="row").write_parquet(path)

@@ -3,21 +3,21 @@
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import cached_property
 from typing import Any
-from unicodedata import normalize
 
 from aftereffect._core import (
+    MAX_NAME_LENGTH,
     MAX_SEED,
     Calendar,
     SlotKernels,
     as_spec,
     check_float,
     check_int,
+    check_names,
     check_sequence,
     parse,
     short_repr,
@@ -28,15 +28,24 @@ from aftereffect.delays import DelayFacts
 from aftereffect.errors import ConflictError, ParameterError, SpecError, name_field
 from aftereffect.live._slot_clock import SlotClock, check_totals, make_clock, read_time
 from aftereffect.policies import MAX_REMEMBERED, Policy
+from aftereffect.rewards import check_covariates
 
 #: A slot per millisecond for 34 years. Policies that need no horizon get parameters for this one.
 MAX_LIVE_SLOTS = 2**40
-MAX_ARMS, MAX_NAME_LENGTH = 10_000, 100
+MAX_ARMS = 10_000
 #: The largest total and the largest end of a reward range, so that sums of totals stay finite.
 MAX_TOTAL = 1e100
 
 #: Settings that the first experiments did not have.
-_LATER = ("slot", "start", "timezone", "history", "control")
+_LATER = (
+    *("slot", "start", "timezone", "history", "control"),
+    *("covariates", "history_covariates"),
+)
+#: The columns of exported histories, beside which covariates are further columns.
+SLOT_COLUMNS = (
+    *("slot", "arm", "played", "round", "hold", "total", "missing", "learned", "revisions"),
+    *("decided_at", "received_at", "time", "probability", "covariates"),
+)
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 #: A live experiment knows nothing about its delays.
 _NO_FACTS = DelayFacts(math.inf, math.inf, math.inf)
@@ -72,6 +81,10 @@ class Settings:
         The totals of the slots before slot 0, in which the first arm was played.
     control
         The arm that was played before the experiment: it becomes the first.
+    covariates
+        The names of numbers that come with each slot, for a policy that looks at every slot.
+    history_covariates
+        The covariates of each slot of the history; None where a number is not known.
     """
 
     name: str
@@ -86,6 +99,8 @@ class Settings:
     timezone: str | None = None
     history: Sequence[float | None] = ()
     control: str | None = None
+    covariates: Sequence[str] = ()
+    history_covariates: Sequence[Sequence[float | None]] = ()
 
     def __post_init__(self) -> None:
         checks: dict[str, Callable[[Any], object]] = {
@@ -102,6 +117,10 @@ class Settings:
             "policy": lambda policy: _check_policy(policy, self.horizon, self.calendar),
             "reward_range": lambda ends: _check_range(ends, self.policy),
             "max_total": lambda total: _check_max_total(total, self.reward_range),
+            "covariates": lambda names: _check_covariates(names, self.policy),
+            "history_covariates": lambda rows: _check_past_covariates(
+                rows, self.covariates, len(self.history)
+            ),
         }
         if self.slot is not None:
             clock = make_clock(self.slot, self.start, self.timezone)
@@ -209,21 +228,45 @@ def _check_arms(arms: object) -> tuple[str, ...]:
     names = check_sequence("arms", arms)
     if not 2 <= len(names) <= MAX_ARMS:
         raise ParameterError(f"arms must be 2 to {MAX_ARMS:,} names, got {len(names)}")
-    for name in names:
-        if (
-            not isinstance(name, str)
-            or not 1 <= len(name) <= MAX_NAME_LENGTH
-            or not name.isprintable()
-            or name != name.strip()
-        ):
-            wanted = f"1 to {MAX_NAME_LENGTH} printable characters without spaces around them"
-            raise ParameterError(f"an arm's name must be {wanted}, got {short_repr(name)}")
-    # Two names that look alike would be the same to a reader.
-    counts = Counter(normalize("NFC", str(name)) for name in names)
-    repeated = [name for name, times in counts.items() if times > 1]
-    if repeated:
-        raise ParameterError(f"arms must have different names, got {short_repr(repeated[0])} twice")
-    return tuple(str(name) for name in names)
+    return check_names("arms", names, "an arm")
+
+
+def _check_covariates(names: object, policy: Policy) -> tuple[str, ...]:
+    known = check_covariates(names, SLOT_COLUMNS)
+    if known and not isinstance(policy.kernels(), SlotKernels):
+        raise ParameterError(
+            f"{policy} learns from rounds and cannot use covariates: leave them out, or choose a "
+            "policy that looks at every slot, such as adaptive-switchback"
+        )
+    return known
+
+
+def _check_past_covariates(
+    rows: Sequence[Sequence[object]], names: Sequence[str], slots: int
+) -> tuple[tuple[float | None, ...], ...]:
+    if rows and (len(rows) != slots or {len(row) for row in rows} != {len(names)}):
+        raise ParameterError(
+            f"history_covariates must be {len(names)} numbers for each of {slots:,} slots"
+        )
+    return tuple(
+        tuple(
+            None if number is None else check_covariate(name, number)
+            for name, number in zip(names, row, strict=True)
+        )
+        for row in rows
+    )
+
+
+def check_covariate(name: str, number: object) -> float:
+    """Check a number that comes with a slot.
+
+    >>> check_covariate("temperature", 3)
+    3.0
+    """
+    try:
+        return check_float(name, number, at_least=-MAX_TOTAL, at_most=MAX_TOTAL)
+    except ParameterError as error:
+        raise ParameterError(f"{error}: leave it out where it is not known") from None
 
 
 def _check_control(control: object, arms: Sequence[str]) -> str | None:

@@ -76,9 +76,14 @@ def blank_switchback(arms: int, slots: int, slots_per_week: int) -> SwitchbackSt
 
 
 def observe(
-    state: SwitchbackState, params: SwitchbackParams, t: int, arm: int, total: float
+    state: SwitchbackState,
+    params: SwitchbackParams,
+    t: int,
+    arm: int,
+    total: float,
+    covariates: Vector,
 ) -> None:
-    """Keep the arm and the total of a slot, if there is room."""
+    """Keep the arm and the total of a slot, if there is room; covariates are not used."""
     if state.origin[0] < 0.0:
         state.origin[0] = max(-t, 0)
     index = find_slot(state, t)
@@ -150,5 +155,5 @@ class Switchback(CalendarPolicy):
     def initial(self, arms: int) -> SwitchbackState:
         return self.initial_for(arms, _ROOM)
 
-    def initial_for(self, arms: int, slots: int) -> SwitchbackState:
+    def initial_for(self, arms: int, slots: int, covariates: int = 0) -> SwitchbackState:
         return blank_switchback(arms, slots, count_week(self.slots_per_day))

@@ -41,6 +41,7 @@ class AdaptiveState(NamedTuple):
 
     totals: Vector
     arms: Vector
+    covariates: Matrix
     sums: Matrix
     marks: Vector
     shape: Vector
@@ -64,7 +65,14 @@ class AdaptiveState(NamedTuple):
     normals: Vector
 
 
-def observe(state: AdaptiveState, params: AdaptiveParams, t: int, arm: int, total: float) -> None:
+def observe(
+    state: AdaptiveState,
+    params: AdaptiveParams,
+    t: int,
+    arm: int,
+    total: float,
+    covariates: Vector,
+) -> None:
     """Record a slot; what follows from it is learned with the next decision."""
     marks = state.marks
     if t < 0 and marks[SLOTS] == 0.0:
@@ -84,6 +92,8 @@ def observe(state: AdaptiveState, params: AdaptiveParams, t: int, arm: int, tota
         if state.arms[slot] != arm:
             marks[SUMMED] = min(marks[SUMMED], slot)
     state.totals[slot], state.arms[slot] = total, arm
+    for number in range(state.covariates.shape[1]):
+        state.covariates[slot, number] = covariates[number]
     if not math.isnan(known):
         marks[SCALE] -= (max(known, 0.0) - marks[SCALE]) / max(marks[COUNT] - 1.0, 1.0)
         marks[COUNT] -= 1.0

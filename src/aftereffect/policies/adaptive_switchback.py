@@ -194,7 +194,7 @@ class AdaptiveSwitchback(CalendarPolicy):
     def initial(self, arms: int) -> AdaptiveState:
         return self.initial_for(arms, _CAPACITY)
 
-    def initial_for(self, arms: int, slots: int) -> AdaptiveState:
+    def initial_for(self, arms: int, slots: int, covariates: int = 0) -> AdaptiveState:
         per_day, lifts = self.slots_per_day or 0, arms - 1
         windows_per_day = max(per_day // self._window, 1)
         season = 0 if per_day == 0 else DAYS + (2 * windows_per_day if windows_per_day > 1 else 0)
@@ -203,6 +203,7 @@ class AdaptiveSwitchback(CalendarPolicy):
         return AdaptiveState(
             totals=np.full(slots, np.nan),
             arms=np.zeros(slots),
+            covariates=np.full((slots, covariates), np.nan),
             sums=np.zeros((arms, slots + 1)),
             marks=np.zeros(MARKS),
             shape=np.ones(week),

@@ -69,8 +69,10 @@ class Policy(Spec, ABC):
     def initial(self, arms: int) -> State:
         """A fresh state before the first slot."""
 
-    def initial_for(self, arms: int, slots: int) -> State:
+    def initial_for(self, arms: int, slots: int, covariates: int = 0) -> State:
         """A fresh state for at most so many slots, those of a history among them.
+
+        Each slot has so many covariates.
 
         If there come more, the arrays of a larger state take over what these hold, each from its
         beginning on.

@@ -1,8 +1,10 @@
 """Rewards: laws that draw them, schedules that fix them beforehand, and files that hold them."""
 
 from aftereffect.rewards._history_files import (
+    MAX_COVARIATES,
     MAX_HISTORY,
     TimedTotal,
+    check_covariates,
     check_timed_totals,
     lay_out,
     read_timed_totals,
@@ -44,6 +46,7 @@ from aftereffect.rewards.tables import (
 )
 
 __all__ = [
+    "MAX_COVARIATES",
     "MAX_HISTORY",
     "READERS",
     "SEPARATORS",
@@ -66,6 +69,7 @@ __all__ = [
     "Uniform",
     "as_history",
     "as_schedule",
+    "check_covariates",
     "check_timed_totals",
     "find_other_separator",
     "lay_out",

@@ -1,21 +1,31 @@
-"""Files with times and totals: CSV as people and spreadsheets write it, and Parquet."""
+"""Files with times, totals and covariates: CSV as people and spreadsheets write it, and Parquet."""
 
 import csv
 import gzip
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from aftereffect._core import Vector, import_optional, short_repr
+from aftereffect._core import (
+    Matrix,
+    Vector,
+    check_names,
+    check_sequence,
+    import_optional,
+    short_repr,
+    suggest,
+)
 from aftereffect.errors import InputError, ParameterError
 
 #: The most slots from the first to the last time of a history.
 MAX_HISTORY = 2_000_000
+#: The most numbers that a slot can have beside its total.
+MAX_COVARIATES = 16
 _COLUMNS = ("time", "total")
 #: Characters of the line that names the columns, so that a file without lines is not read whole.
 _MAX_HEADER = 100_000
@@ -26,23 +36,51 @@ _MISSING = ("", "nan", "na", "null", "none", "missing")
 
 
 class TimedTotal(NamedTuple):
-    """A total with its time, and the number of its line; NaN where it is missing."""
+    """A total with its time, its covariates and its line; NaN where a number is missing."""
 
     line: int
     time: datetime
     total: float
+    covariates: tuple[float, ...] = ()
 
 
-def read_timed_totals(path: str) -> list[TimedTotal]:
-    """Read a .csv, .csv.gz or .parquet file with the columns time and total, and perhaps others.
+#: The number of a line, its cells, and the mark before decimals.
+_Row: TypeAlias = tuple[int, Sequence[object], str]
+
+
+def check_covariates(names: object, reserved: Sequence[str] = _COLUMNS) -> tuple[str, ...]:
+    """Check the names of covariates, which are columns of files beside those that are reserved.
+
+    >>> check_covariates(["temperature", "rain"])
+    ('temperature', 'rain')
+    """
+    known = check_names("covariates", check_sequence("covariates", names), "a covariate")
+    if len(known) > MAX_COVARIATES:
+        raise ParameterError(f"covariates must be at most {MAX_COVARIATES}, got {len(known)}")
+    for number, name in enumerate(known):
+        if name.lower() in reserved or '"' in name:
+            raise ParameterError(
+                f"a covariate must not have quotes or the name of another column, got {name!r}: "
+                "choose another name"
+            )
+        if name.lower() in (other.lower() for other in known[:number]):
+            raise ParameterError(f"covariates must differ by more than capitals, got {name!r}")
+    return known
+
+
+def read_timed_totals(path: str, covariates: Sequence[str] = ()) -> list[TimedTotal]:
+    """Read a .csv, .csv.gz or .parquet file with the columns time and total, and covariates.
 
     Times are in ISO 8601, with or without an offset from UTC, in any order. An empty total is
-    missing. In CSV, cells may be separated by commas, semicolons or tabs; numbers may have decimal
-    commas where cells are not separated by commas.
+    missing, and an empty covariate not known; other columns are ignored. In CSV, cells may be
+    separated by commas, semicolons or tabs; numbers may have decimal commas where cells are not
+    separated by commas.
     """
+    wanted = (*_COLUMNS, *covariates)
+    read = _read_parquet if Path(path).suffix == ".parquet" else _read_csv
     try:
-        rows = _read_parquet(path) if Path(path).suffix == ".parquet" else _read_csv(path)
-        known = [_read_row(path, *row) for row in islice(rows, MAX_HISTORY + 1)]
+        rows = islice(read(path, wanted), MAX_HISTORY + 1)
+        known = [_read_row(path, wanted, *row) for row in rows]
     except (OSError, UnicodeDecodeError, EOFError, csv.Error) as error:
         if isinstance(error, InputError):
             raise
@@ -56,20 +94,29 @@ def read_timed_totals(path: str) -> list[TimedTotal]:
     return known
 
 
-def check_timed_totals(rows: Iterable[Any]) -> list[TimedTotal]:
-    """Check pairs of a time and a total.
+def check_timed_totals(rows: Iterable[Any], covariates: Sequence[str] = ()) -> list[TimedTotal]:
+    """Check rows of a time and a total, and perhaps covariates by their names.
 
     >>> check_timed_totals([("2026-03-02T00:00", 37), ("2026-03-02T01:00", None)])[0].total
     37.0
     """
     known = []
     for number, row in enumerate(rows, 1):
-        if not isinstance(row, (tuple, list)) or len(row) != 2:
+        is_row = isinstance(row, (tuple, list)) and 2 <= len(row) <= 3
+        given = row[2] if is_row and len(row) == 3 else {}
+        if not (is_row and isinstance(given, Mapping)):
             raise InputError(
-                f"row {number} of a history must be (time, total), got {short_repr(row)}"
+                f"row {number} of a history must be (time, total) or (time, total, "
+                f"{{covariate: number}}), got {short_repr(row)}"
             )
-        when, total = row
-        known.append(_read_row("history", number, when, total, "."))
+        for name in given:
+            if name not in covariates:
+                raise InputError(
+                    f"row {number} of a history has an unknown covariate {short_repr(name)}: "
+                    f"{suggest(str(name), covariates)}"
+                )
+        cells = (*row[:2], *(given.get(name) for name in covariates))
+        known.append(_read_row("history", (*_COLUMNS, *covariates), number, cells, "."))
     return known
 
 
@@ -78,19 +125,21 @@ def lay_out(
     source: str,
     find_place: Callable[[datetime], int],
     is_double: Callable[[datetime], bool] = lambda _: False,
-) -> tuple[int, Vector]:
-    """Put totals in the order of their slots; return the first slot, and NaN where one is missing.
+) -> tuple[int, Vector, Matrix]:
+    """Put rows in the order of their slots; return the first slot, the totals and the covariates.
+
+    Where one is missing, there is NaN.
 
     Parameters
     ----------
     rows
-        Rows in any order. A row that comes again is ignored; with another total it is refused.
+        Rows in any order. A row that comes again is ignored; with another number it is refused.
     source
         The name of the file, for messages.
     find_place
         The number of the slot of a time; it raises a `ParameterError` if there is none.
     is_double
-        Whether clocks show a time twice, at the end of summer: its total is then the mean.
+        Whether clocks show a time twice, at the end of summer: its numbers are then the means.
     """
     known: dict[int, TimedTotal] = {}
     for row in rows:
@@ -99,17 +148,7 @@ def lay_out(
         except ParameterError as error:
             raise InputError(f"{source}, line {row.line}: {error}") from None
         before = known.get(place, row)
-        if math.isnan(row.total):
-            row = before
-        elif not math.isnan(before.total) and row.total != before.total:
-            if not is_double(row.time):
-                raise InputError(
-                    f"{source}, line {row.line}: {row.time.isoformat()} has the total "
-                    f"{row.total:g}, but {before.total:g} in line {before.line}: keep one of them, "
-                    "or add up what belongs together"
-                )
-            row = row._replace(total=(before.total + row.total) / 2)
-        known[place] = row
+        known[place] = _join(source, before, row, is_double=is_double(row.time))
     if all(math.isnan(row.total) for row in known.values()):
         raise InputError(f"{source} must hold at least one total, got none")
     first, last = min(known), max(known)
@@ -118,12 +157,33 @@ def lay_out(
             f"{source} must span at most {MAX_HISTORY:,} slots, got {last - first + 1:,}"
         )
     totals = np.full(last - first + 1, np.nan)
+    covariates = np.full((len(totals), len(known[first].covariates)), np.nan)
     for place, row in known.items():
         totals[place - first] = row.total
-    return first, totals
+        covariates[place - first] = row.covariates
+    return first, totals, covariates
 
 
-def _read_csv(path: str) -> Iterator[tuple[int, object, object, str]]:
+def _join(source: str, before: TimedTotal, row: TimedTotal, *, is_double: bool) -> TimedTotal:
+    """Join two rows of the same slot."""
+    joined: list[float] = []
+    pairs = zip((before.total, *before.covariates), (row.total, *row.covariates), strict=True)
+    for known, number in pairs:
+        if math.isnan(known) or math.isnan(number) or known == number:
+            joined.append(known if math.isnan(number) else number)
+        elif is_double:
+            joined.append((known + number) / 2)
+        else:
+            what = "covariate" if joined else "total"
+            raise InputError(
+                f"{source}, line {row.line}: {row.time.isoformat()} has the {what} {number:g}, "
+                f"but {known:g} in line {before.line}: keep one of them, or add up what belongs "
+                "together"
+            )
+    return row._replace(total=joined[0], covariates=tuple(joined[1:]))
+
+
+def _read_csv(path: str, wanted: Sequence[str]) -> Iterator[_Row]:
     opener = gzip.open if Path(path).suffix == ".gz" else open
     with opener(path, "rt", newline="", encoding="utf-8-sig") as file:
         header = file.readline(_MAX_HEADER)
@@ -137,7 +197,7 @@ def _read_csv(path: str) -> Iterator[tuple[int, object, object, str]]:
                 f"the first line of {path} must name the columns time and total, once each, "
                 f"got {short_repr(header.strip())}"
             )
-        columns = [names.index(name) for name in _COLUMNS]
+        columns = [_find_column(path, names, name) for name in wanted]
         rows = csv.reader(file, delimiter=separator)
         for row in rows:
             if not row:  # an empty line
@@ -147,33 +207,58 @@ def _read_csv(path: str) -> Iterator[tuple[int, object, object, str]]:
                     f"{path}, line {rows.line_num + 1}: expected {len(names)} cells, got "
                     f"{len(row)}: if numbers have decimal commas, separate cells by semicolons"
                 )
-            when, total = (row[column] for column in columns)
-            yield rows.line_num + 1, when, total, "." if separator == "," else ","
+            cells = [row[column] for column in columns]
+            yield rows.line_num + 1, cells, "." if separator == "," else ","
 
 
-def _read_parquet(path: str) -> Iterator[tuple[int, object, object, str]]:
+def _find_column(path: str, names: Sequence[str], wanted: str) -> int:
+    """The number of a column; files may write its name with other capitals."""
+    if names.count(wanted.lower()) != 1:
+        raise InputError(
+            f"{path} must have one column {wanted!r}, for the covariate of that name, got "
+            f"{names.count(wanted.lower()) or 'none'}: its columns are {', '.join(names)}"
+        )
+    return names.index(wanted.lower())
+
+
+def _read_parquet(path: str, wanted: Sequence[str]) -> Iterator[_Row]:
     pl: Any = import_optional("polars")
     try:
         with open(path, "rb") as file:
             frame = pl.read_parquet(file)
     except pl.exceptions.PolarsError as error:
         raise InputError(f"cannot read {path} as Parquet: {error}") from None
-    names = {name.strip().lower(): name for name in frame.columns}
+    names = [name.strip().lower() for name in frame.columns]
     if any(name not in names for name in _COLUMNS):
         raise InputError(f"{path} must have the columns time and total, got {frame.columns}")
-    columns = [frame.get_column(names[name]).to_list() for name in _COLUMNS]
-    for number, (when, total) in enumerate(zip(*columns, strict=True), 1):
-        yield number, when, total, "."
+    columns = [frame.to_series(_find_column(path, names, name)).to_list() for name in wanted]
+    for number, cells in enumerate(zip(*columns, strict=True), 1):
+        yield number, cells, "."
 
 
-def _read_row(source: str, line: int, when: object, total: object, decimal: str) -> TimedTotal:
+def _read_row(
+    source: str, names: Sequence[str], line: int, cells: Sequence[object], decimal: str
+) -> TimedTotal:
+    when, given = cells[:2]
     try:
-        return TimedTotal(line, _read_time(when), _read_total(total, decimal))
+        time, total = _read_time(when), _read_number(given, decimal)
+        if total < 0:
+            raise ValueError
     except ValueError:
         raise InputError(
             f"{source}, line {line}: expected a time such as 2026-03-02T00:00 and a total from 0 "
-            f"on, such as 1234.5, got {short_repr((when, total))}"
+            f"on, such as 1234.5, got {short_repr((when, given))}"
         ) from None
+    covariates = []
+    for name, cell in zip(names[2:], cells[2:], strict=True):
+        try:
+            covariates.append(_read_number(cell, decimal))
+        except ValueError:
+            raise InputError(
+                f"{source}, line {line}: expected a number as {name}, such as 3.5, or nothing "
+                f"where it is not known, got {short_repr(cell)}"
+            ) from None
+    return TimedTotal(line, time, total, tuple(covariates))
 
 
 def _read_time(given: object) -> datetime:
@@ -186,7 +271,7 @@ def _read_time(given: object) -> datetime:
     return given
 
 
-def _read_total(given: object, decimal: str) -> float:
+def _read_number(given: object, decimal: str) -> float:
     if given is None:
         return math.nan
     if isinstance(given, str):
@@ -199,9 +284,9 @@ def _read_total(given: object, decimal: str) -> float:
             raise ValueError
         given = text
     try:
-        total = float(given)  # type: ignore[arg-type]  # whatever it is, it is tried
+        number = float(given)  # type: ignore[arg-type]  # whatever it is, it is tried
     except (TypeError, OverflowError):
         raise ValueError from None
-    if total < 0 or math.isinf(total) or isinstance(given, bool):
+    if math.isinf(number) or isinstance(given, bool):
         raise ValueError
-    return total
+    return number

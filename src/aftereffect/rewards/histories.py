@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from aftereffect._core import Calendar, Spec, Vector, short_repr
+from aftereffect._core import Calendar, Matrix, Spec, Vector, short_repr
 from aftereffect.errors import InputError, ParameterError
 from aftereffect.rewards._history_files import lay_out, read_timed_totals
 
@@ -25,10 +25,14 @@ SLOT_LENGTHS: dict[SlotName, tuple[timedelta, int]] = {
 
 
 class History(NamedTuple):
-    """Totals without holes, one per slot, and the place of the first in its week."""
+    """Totals without holes, one per slot; the place of the first in its week; and covariates.
+
+    Covariates are one row per slot, with NaN where a number is not known.
+    """
 
     totals: Vector
     first: int
+    covariates: Matrix
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,7 +70,7 @@ class RecordedTotals(Spec):
     @property
     def history(self) -> History:
         """The same without holes."""
-        return History(fill_holes(self.totals), 0)
+        return History(fill_holes(self.totals), 0, np.zeros((len(self.totals), 0)))
 
 
 def as_history(value: object) -> RecordedTotals:
@@ -100,23 +104,23 @@ def fill_holes(totals: Vector) -> Vector:
     return filled
 
 
-def read_history(path: str, slot: SlotName) -> History:
+def read_history(path: str, slot: SlotName, covariates: tuple[str, ...] = ()) -> History:
     """Read a file of times and totals (see `read_timed_totals`).
 
     Times lie a whole number of slots apart. Slots without a total are holes, and are filled by
-    straight lines.
+    straight lines; covariates are not.
     """
     try:
         changed = os.stat(path).st_mtime_ns
     except OSError:
         changed = 0  # the reader says what is wrong
-    return _read_file(path, slot, changed)
+    return _read_file(path, slot, covariates, changed)
 
 
 @lru_cache(maxsize=4)  # all policies of a study play the same
-def _read_file(path: str, slot: SlotName, changed: int) -> History:
+def _read_file(path: str, slot: SlotName, covariates: tuple[str, ...], changed: int) -> History:
     length, slots_per_day = SLOT_LENGTHS[slot]
-    rows = read_timed_totals(path)
+    rows = read_timed_totals(path, covariates)
     if not rows:
         raise InputError(f"{path} must hold at least one total, got none")
     if len({row.time.tzinfo is None for row in rows}) > 1:
@@ -132,10 +136,11 @@ def _read_file(path: str, slot: SlotName, changed: int) -> History:
             )
         return place
 
-    _, totals = lay_out(rows, path, find_place)
+    _, totals, numbers = lay_out(rows, path, find_place)
     week = Calendar(slots_per_day).slots_per_week
     midnight = first.replace(hour=0, minute=0, second=0, microsecond=0)
     monday = midnight - timedelta(days=first.weekday())
     filled = fill_holes(totals)
-    filled.setflags(write=False)  # it is cached, and shared
-    return History(filled, (first - monday) // length % week)
+    for array in (filled, numbers):  # they are cached, and shared
+        array.setflags(write=False)
+    return History(filled, (first - monday) // length % week, numbers)

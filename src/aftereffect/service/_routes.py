@@ -68,7 +68,9 @@ def create(
         settings["policy"] = as_spec(given.policy, Policy)
     if given.history is not None:
         settings["history"] = [
-            (each.time, each.total) if isinstance(each, schemas.PastTotal) else each
+            (each.time, each.total, each.covariates)
+            if isinstance(each, schemas.PastTotal)
+            else each
             for each in given.history
         ]
     experiment = Experiment.create(**settings, storage=experiments.storage)
@@ -153,10 +155,15 @@ def tell(
     experiment = experiments.writers[name]
     if isinstance(given, schemas.NewTotal):
         record = experiment.tell(
-            n, given.total, arm=given.arm, revise=given.revise, confirm=given.confirm
+            n,
+            given.total,
+            arm=given.arm,
+            covariates=given.covariates,
+            revise=given.revise,
+            confirm=given.confirm,
         )
     else:
-        record = experiment.mark_missing(n, revise=given.revise)
+        record = experiment.mark_missing(n, covariates=given.covariates, revise=given.revise)
     response.status_code = 201 if _count_if_new(record, experiments.metrics) else 200
     return record.to_dict()
 
@@ -174,9 +181,9 @@ def tell_many(
 ) -> Answer:
     """Record for several slots the total, or that it is missing. All are recorded, or none."""
     rows = [
-        (each.slot, each.total, each.arm)
+        (each.slot, each.total, each.arm, each.covariates)
         if isinstance(each, schemas.ListedTotal)
-        else (each.slot, None)
+        else (each.slot, None, None, each.covariates)
         for each in given.totals
     ]
     records = experiments.writers[name].tell_many(rows, revise=given.revise, confirm=given.confirm)

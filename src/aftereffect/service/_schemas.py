@@ -24,7 +24,7 @@ from aftereffect.live import (
     TotalRecord,
     Verification,
 )
-from aftereffect.rewards import SlotName
+from aftereffect.rewards import MAX_COVARIATES, SlotName
 from aftereffect.service._cache import Piece
 
 #: Characters of a policy's spec string.
@@ -95,11 +95,23 @@ class Strict(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
 
+Covariates = Annotated[
+    dict[str, Finite | None],
+    Field(
+        max_length=MAX_COVARIATES,
+        description="Numbers that come with the slot, by the names of the experiment's covariates; "
+        "null for one that is not known. Those that are left out stay as they are.",
+        examples=[{"temperature": 3.5}],
+    ),
+]
+
+
 class PastTotal(Strict):
     """A total from before the experiment."""
 
     time: Time
     total: Annotated[Finite | None, Field(description="The total; null if it is missing.")]
+    covariates: Covariates = {}
 
 
 class NewExperiment(Strict):
@@ -167,6 +179,15 @@ class NewExperiment(Strict):
             description="The arm that was played before the experiment. By default, the first.",
         ),
     ] = None
+    covariates: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]],
+        Field(
+            max_length=MAX_COVARIATES,
+            description="The names of numbers that come with each slot. Only policies that look at "
+            "every slot take them.",
+            examples=[["temperature", "rain"]],
+        ),
+    ] = []
     max_total: Annotated[
         Finite | None,
         Field(description="Totals above this are refused: they are probably typing errors."),
@@ -220,6 +241,7 @@ class NewTotal(Strict):
 
     total: Total
     arm: Arm = None
+    covariates: Covariates = {}
     revise: Revise = False
     confirm: Confirm = False
 
@@ -228,6 +250,7 @@ class NewMissing(Strict):
     """A slot whose total is lost."""
 
     missing: Missing
+    covariates: Covariates = {}
     revise: Revise = False
 
 
@@ -237,6 +260,7 @@ class ListedTotal(Strict):
     slot: Slot
     total: Total
     arm: Arm = None
+    covariates: Covariates = {}
 
 
 class ListedMissing(Strict):
@@ -244,6 +268,7 @@ class ListedMissing(Strict):
 
     slot: Slot
     missing: Missing
+    covariates: Covariates = {}
 
 
 class NewTotals(Strict):

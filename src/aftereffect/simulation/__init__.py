@@ -19,13 +19,16 @@ from aftereffect.simulation._plot import (
     save_picture,
 )
 from aftereffect.simulation._rehearsal import (
+    COVARIATES,
     call_absorb,
     call_decide,
     call_decide_slots,
     call_observe,
     check_indices,
+    check_signatures,
     check_state,
     copy_checked,
+    make_covariates,
 )
 from aftereffect.simulation._replications import (
     BatchResult,
@@ -52,6 +55,7 @@ from aftereffect.simulation._workers import Workers, check_jobs, run_tasks, work
 __all__ = [
     "BATCH",
     "COLOURS",
+    "COVARIATES",
     "DASHES",
     "DEFAULT_CHECKPOINTS",
     "FINAL_HEADINGS",
@@ -76,6 +80,7 @@ __all__ = [
     "call_observe",
     "check_indices",
     "check_jobs",
+    "check_signatures",
     "check_state",
     "compile_driver",
     "copy_checked",
@@ -84,6 +89,7 @@ __all__ = [
     "interpret_driver",
     "load_decide",
     "log_spaced",
+    "make_covariates",
     "plan_study",
     "prepare",
     "print_progress",

@@ -220,6 +220,7 @@ def _sign_driver(states: Any, params: Any, world: Any) -> Any:
         params,
         matrix,
         world,
+        _types.Array(_types.float64, 2, "C", readonly=True),
         _types.int64,
         slots,
         matrix,

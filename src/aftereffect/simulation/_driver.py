@@ -31,6 +31,7 @@ Play: TypeAlias = Callable[
         Params,
         Matrix,
         World,
+        Matrix,
         int,
         Slots,
         Vector,
@@ -46,6 +47,7 @@ BatchPlay: TypeAlias = Callable[
         Params,
         Matrix,
         World,
+        Matrix,
         int,
         Slots,
         Matrix,
@@ -85,6 +87,7 @@ def make_driver(policy: PolicyKernels | SlotKernels, bandit: WorldKernels) -> Pl
         params: Params,
         memory: Matrix,
         world: World,
+        covariates: Matrix,
         horizon: int,
         checkpoints: Slots,
         regret: Vector,
@@ -124,7 +127,7 @@ def _make_slot_driver(policy: SlotKernels, bandit: WorldKernels) -> Play:
     """Make the function that plays one run of a policy that looks at every slot."""
     decide, observe = policy
     collect, count_regret, feed = bandit
-    count_history, count_late, look_up = feed or _AT_ONCE
+    count_history, count_late, look_up, find_row = feed or _AT_ONCE
     has_feed = feed is not None
 
     def play(
@@ -132,6 +135,7 @@ def _make_slot_driver(policy: SlotKernels, bandit: WorldKernels) -> Play:
         params: Params,
         memory: Matrix,
         world: World,
+        covariates: Matrix,
         horizon: int,
         checkpoints: Slots,
         regret: Vector,
@@ -140,7 +144,8 @@ def _make_slot_driver(policy: SlotKernels, bandit: WorldKernels) -> Play:
         world_rng: np.random.Generator,
     ) -> int:
         for t in range(-count_history(world), 0):
-            observe(state, params, t, 0, look_up(memory, world, t, world_rng))
+            total = look_up(memory, world, t, world_rng)
+            observe(state, params, t, 0, total, covariates[find_row(memory, world, t)])
         late = count_late(world)
         t = rounds = reached = 0
         lost = 0.0
@@ -153,12 +158,14 @@ def _make_slot_driver(policy: SlotKernels, bandit: WorldKernels) -> Play:
                 total = collect(memory, world, t, arm, 1, 1, world_rng)
                 if has_feed:  # which knows whether it is missing
                     total = look_up(memory, world, t, world_rng)
-                observe(state, params, t, arm, math.nan if late > 0 else total)
+                row = covariates[find_row(memory, world, t)]
+                observe(state, params, t, arm, math.nan if late > 0 else total, row)
                 if 0 < late <= t:
                     before = t - late
                     played = int(memory[ARM, before])
                     total = look_up(memory, world, before, world_rng)
-                    observe(state, params, before, played, total)
+                    row = covariates[find_row(memory, world, before)]
+                    observe(state, params, before, played, total, row)
                 lost += count_regret(memory, world, t, arm, 1)
                 pulls[arm] += 1
                 t += 1
@@ -179,8 +186,12 @@ def _look_up_nothing(memory: Memory, world: World, t: int, rng: np.random.Genera
     return math.nan
 
 
+def _find_empty_row(memory: Memory, world: World, t: int) -> int:
+    return 0
+
+
 #: The feed of bandits that have none.
-_AT_ONCE = Feed(_count_none, _count_none, _look_up_nothing)
+_AT_ONCE = Feed(_count_none, _count_none, _look_up_nothing, _find_empty_row)
 
 
 def bad_decision(
@@ -241,6 +252,7 @@ def make_batch_driver(play: Play, take_state: TakeState) -> BatchPlay:
         params: Params,
         memory: Matrix,
         world: World,
+        covariates: Matrix,
         horizon: int,
         checkpoints: Slots,
         regret: Matrix,
@@ -263,6 +275,7 @@ def make_batch_driver(play: Play, take_state: TakeState) -> BatchPlay:
                 params,
                 memory,
                 world,
+                covariates,
                 horizon,
                 checkpoints,
                 regret[r],

@@ -4,6 +4,7 @@ Machine code does not check them: a kernel that writes beyond its arrays would c
 without an error. Totals are made up, so that a rehearsal takes a few milliseconds with any bandit.
 """
 
+import inspect
 import traceback
 from collections.abc import Callable
 from numbers import Integral
@@ -12,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from aftereffect._core import PACKAGE, Params, SlotKernels, State, short_repr
+from aftereffect._core import PACKAGE, Params, SlotKernels, State, Vector, short_repr
 from aftereffect.errors import ParameterError
 from aftereffect.policies import Policy, map_arrays, round_kernels
 from aftereffect.simulation._driver import bad_decision
@@ -20,6 +21,8 @@ from aftereffect.simulation._driver import bad_decision
 _ROUNDS, _MIN_ROUNDS = 64, 8
 #: The slots of the history that policies which look at every slot get in a rehearsal.
 _HISTORY = 40
+#: The number of covariates that they get in rehearsals and checks.
+COVARIATES = 2
 #: Rounds times arms of one rehearsal.
 _MAX_WORK = 64_000
 #: Folders without kernels of users: an error there is reported at the line that called it.
@@ -36,7 +39,9 @@ class CheckedArray(np.ndarray[Any, Any]):
     def __setitem__(self, index: Any, value: Any) -> None:
         self._check(index)
         if not self.flags.writeable:
-            raise IndexError("a kernel must not change params: put what changes into the state")
+            raise IndexError(
+                "a kernel must not change params or covariates: put what changes into the state"
+            )
         super().__setitem__(index, value)
 
     def _check(self, index: Any) -> None:
@@ -73,7 +78,9 @@ def rehearse(policy: Policy, arms: int, horizon: int) -> None:
         If a kernel fails or uses an index outside of its arrays, with its function, file and line;
         or if a decision cannot be played.
     """
-    state, params = policy.initial_for(arms, horizon + _HISTORY), policy.params(arms, horizon)
+    check_signatures(policy)
+    state = policy.initial_for(arms, horizon + _HISTORY, COVARIATES)
+    params = policy.params(arms, horizon)
     check_state(policy, state)
     state, params = map_arrays(copy_checked, state), check_indices(params)
     policy_rng, world_rng = (np.random.Generator(np.random.PCG64(seed)) for seed in (1, 2))
@@ -100,15 +107,40 @@ def play_slots(
     Returns the arm and the number of slots of each decision.
     """
     for t in range(-_HISTORY, 0):
-        call_observe(policy, state, params, t, 0, world_rng.random())
+        call_observe(policy, state, params, t, 0, world_rng.random(), make_covariates(t))
     t, decisions = 0, []
     while t < slots:
         arm, wanted = call_decide_slots(policy, state, params, arms, t, rng)
         decisions.append((arm, wanted))
         for _ in range(min(wanted, slots - t)):
-            call_observe(policy, state, params, t, arm, world_rng.random())
+            call_observe(policy, state, params, t, arm, world_rng.random(), make_covariates(t))
             t += 1
     return decisions
+
+
+def make_covariates(t: int) -> CheckedArray:
+    """Make up the covariates of a slot, which kernels only read; some are not known.
+
+    >>> make_covariates(3).tolist()
+    [0.3, nan]
+    """
+    return copy_checked([t % 10 / 10, np.nan if t % 3 == 0 else -1.0], writable=False)
+
+
+def check_signatures(policy: Policy) -> None:
+    """Refuse a policy whose functions do not take covariates."""
+    kernels = policy.kernels()
+    wanted = {"initial_for": "arms, slots, covariates=0"}
+    if isinstance(kernels, SlotKernels):
+        wanted["observe"] = "state, params, t, arm, total, covariates"
+    for name, parameters in wanted.items():
+        signature = inspect.signature(getattr(kernels, name, None) or getattr(policy, name))
+        try:
+            signature.bind(*parameters.split(", "))
+        except TypeError:
+            raise ParameterError(
+                f"{name} of {policy} must take ({parameters}), got {signature}: add covariates"
+            ) from None
 
 
 def check_indices(params: Params) -> Params:
@@ -189,12 +221,18 @@ def call_decide_slots(
 
 
 def call_observe(
-    policy: Policy, state: State, params: Params, t: int, arm: int, total: float
+    policy: Policy,
+    state: State,
+    params: Params,
+    t: int,
+    arm: int,
+    total: float,
+    covariates: Vector,
 ) -> None:
     """Let a policy that looks at every slot learn from one."""
     kernels = policy.kernels()
     if isinstance(kernels, SlotKernels):
-        _call(policy, kernels.observe, state, params, t, arm, total)
+        _call(policy, kernels.observe, state, params, t, arm, total, covariates)
 
 
 def _call(policy: Policy, kernel: Callable[..., Any], *arguments: Any) -> Any:

@@ -139,7 +139,7 @@ class Task:
     def initial_state(self) -> State:
         """A fresh state of the policy for one run."""
         slots = self.horizon + self.bandit.history_slots
-        return self.policy.initial_for(self.bandit.arms, slots)
+        return self.policy.initial_for(self.bandit.arms, slots, self.bandit.covariate_count)
 
     def only(self, replications: range) -> "Task":
         """Return the same task for some of the replications."""
@@ -284,6 +284,7 @@ def run_batch(task: Task, prepared: Prepared, streams: Streams | None = None) ->
         prepared.params,
         result.memory,
         prepared.engine.world,
+        prepared.engine.covariates,
         task.horizon,
         np.array(task.checkpoints, dtype=np.int64),
         result.runs.regret,

@@ -16,14 +16,17 @@ from aftereffect.delays import Interval
 from aftereffect.errors import ParameterError
 from aftereffect.policies import Policy, map_arrays, move_into, named_arrays
 from aftereffect.simulation import (
+    COVARIATES,
     Task,
     call_absorb,
     call_decide,
     call_decide_slots,
     call_observe,
     check_indices,
+    check_signatures,
     check_state,
     copy_checked,
+    make_covariates,
     prepare,
     run_batch,
 )
@@ -57,8 +60,8 @@ def check_policy(policy: Policy, slots: int = 600) -> None:
     within their arrays and draw with ``rng.random()`` only. Compiled and plain runs are equal to
     the last bit.
 
-    A policy that looks at every slot also writes the probability of each arm, takes totals that are
-    missing or come late, and a total that comes late counts like one that came at once.
+    A policy that looks at every slot also writes the probability of each arm. It takes totals and
+    covariates that are missing or come late, and what comes late counts like what came at once.
 
     A policy that is not registered is checked as well; a printed line says why to register it.
 
@@ -80,7 +83,8 @@ def check_policy(policy: Policy, slots: int = 600) -> None:
     policy = policy.with_delay_facts(bandit.delay_facts).with_calendar(bandit.calendar)
     try:
         check_state(policy, policy.initial(_ARMS))
-        check_state(policy, policy.initial_for(_ARMS, slots))
+        check_signatures(policy)
+        check_state(policy, policy.initial_for(_ARMS, slots, COVARIATES))
         _check_arrays(policy, slots)
         _check_decisions(policy, slots)
         _check_continues(policy, slots)
@@ -106,7 +110,9 @@ def _check_arrays(policy: Policy, slots: int) -> None:
         policy.kernels() == policy.kernels(),
         "kernels() must return the same functions every time: cache the function that makes them",
     )
-    first, second = ([*named_arrays(policy.initial(_ARMS))] for _ in range(2))
+    first, second = (
+        [*named_arrays(policy.initial_for(_ARMS, slots, COVARIATES))] for _ in range(2)
+    )
     for (name, array), (_, again) in zip(first, second, strict=True):
         require(array.size > 0, f"{name} in the state must not be empty")
         is_equal = np.array_equal(array, again, equal_nan=True)
@@ -185,7 +191,7 @@ def _check_late(policy: Policy, slots: int) -> None:
         )
         require(
             at_once == late,
-            "a total that comes after NaN must count as if it had come at once: "
+            "a total or a covariate that comes after NaN must count as if it had come at once: "
             "observe may be called again for the same slot",
         )
 
@@ -193,7 +199,8 @@ def _check_late(policy: Policy, slots: int) -> None:
 def _initial(policy: Policy, slots: int) -> State:
     """A fresh state whose arrays check indices."""
     if _looks_at_slots(policy):
-        return map_arrays(copy_checked, policy.initial_for(_ARMS, _HISTORY + slots))
+        state = policy.initial_for(_ARMS, _HISTORY + slots, COVARIATES)
+        return map_arrays(copy_checked, state)
     return map_arrays(copy_checked, policy.initial(_ARMS))
 
 
@@ -229,9 +236,9 @@ def _play_slots(
     twice: bool = False,
 ) -> Rounds:
     """Play rounds slot by slot, from slot 0 on after a history; with `twice`, totals come late."""
-    world = np.random.default_rng(t)
+    world, unknown = np.random.default_rng(t), np.full(COVARIATES, np.nan)
     for slot in range(-_HISTORY if t == 0 else 0, 0):
-        call_observe(policy, state, params, slot, 0, world.random())
+        call_observe(policy, state, params, slot, 0, world.random(), make_covariates(slot))
     rounds: Rounds = []
     while t < until:
         arm, wanted = call_decide_slots(policy, state, params, _ARMS, t, rng)
@@ -240,8 +247,8 @@ def _play_slots(
         for slot in range(t, t + played):
             total = math.nan if world.random() < _MISSING else world.random()
             if twice:
-                call_observe(policy, state, params, slot, arm, math.nan)
-            call_observe(policy, state, params, slot, arm, total)
+                call_observe(policy, state, params, slot, arm, math.nan, unknown)
+            call_observe(policy, state, params, slot, arm, total, make_covariates(slot))
         t += played
     return rounds
 

@@ -12,7 +12,7 @@ from aftereffect.errors import CorruptionError, StorageError
 from aftereffect.live.events import Event, EventKind, hash_event, is_intact
 
 #: The version of the tables below.
-VERSION = 4
+VERSION = 5
 
 metadata = sa.MetaData()
 
@@ -59,6 +59,7 @@ events = sa.Table(
     sa.Column("version", sa.Text, nullable=False),
     sa.Column("at", sa.Text, nullable=False),
     sa.Column("probabilities", sa.Text),
+    sa.Column("covariates", sa.Text),
     sa.Column("hash", sa.LargeBinary, nullable=False),
     # A slot has one decision and one total per revision, whatever a program does.
     sa.UniqueConstraint("experiment", "slot", "kind", "revision"),
@@ -129,15 +130,15 @@ def _rename_totals(connection: sa.Connection) -> None:
 def _rename_kinds(connection: sa.Connection, experiment: int, digest: bytes) -> None:
     renamed = {"outcome": "total", "close": "end"}
     of = events.c.experiment == experiment
-    # Version 3 had no probabilities.
-    names = (name for name in Event._fields if name != "probabilities")
+    later = ("probabilities", "covariates")  # of versions 4 and 5
+    names = (name for name in Event._fields if name not in later)
     fields = sa.select(*(events.c[name] for name in names)).where(of).order_by(events.c.seq)
     change = events.update().where(of, events.c.seq == sa.bindparam("of_seq"))
     seq, before, after = 0, digest, digest
     while rows := connection.execute(fields.where(events.c.seq > seq).limit(10_000)).all():
         changes = []
         for row in rows:
-            event = Event(**dict(row._mapping), probabilities=None)
+            event = Event(**dict(row._mapping), probabilities=None, covariates=None)
             if not is_intact(event, before):
                 break
             kind = cast(EventKind, renamed.get(event.kind, event.kind))
@@ -156,11 +157,18 @@ def _add_probabilities(connection: sa.Connection) -> None:
     connection.execute(experiments.update().values(snapshot=None, snapshot_digest=None))
 
 
+def _add_covariates(connection: sa.Connection) -> None:
+    """Version 5: totals have the covariates that came with them."""
+    connection.exec_driver_sql("ALTER TABLE aftereffect_events ADD COLUMN covariates TEXT")
+    connection.execute(experiments.update().values(snapshot=None, snapshot_digest=None))
+
+
 #: What makes each version from the one before. A migration never changes once it is released.
 MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {
     2: _seal_tokens,
     3: _rename_totals,
     4: _add_probabilities,
+    5: _add_covariates,
 }
 
 
