@@ -177,6 +177,9 @@ def judge(real: list[Row], defective: list[Row], standard: list[Row]) -> Iterato
     for row in real[:3]:
         part = row.adaptive.mean() / row.best_fixed
         yield part <= 1 / 3, f"{row.world.name}: at most a third of the best fixed ({part:.2f})"
+    for row in real[-4:]:
+        part = row.adaptive.mean() / row.fixed[24, 2].mean()
+        yield part <= 1, f"{row.world.name}: at most 24 h blocks, two per arm ({part:.2f} of it)"
     clean = real[0].adaptive.mean()
     for row in defective:
         factor = row.adaptive.mean() / clean

@@ -1,4 +1,4 @@
-"""AdaptiveSwitchback: its filter, its shares and its noise beside second writings, and what it finds."""
+"""AdaptiveSwitchback: its filter, arrivals and noise beside second writings, and what it finds."""
 
 import math
 
@@ -8,111 +8,204 @@ import pytest
 import aftereffect as ae
 from aftereffect.policies import adaptive_switchback
 from aftereffect.policies._delay_shapes import list_shapes
-from aftereffect.policies._demand_model import AS_THEY_COME, LIFTS, Filter, fit_noise, fold_window
-from aftereffect.policies._switchback_models import advance
-from aftereffect.policies._switchback_windows import find_shares, observe, sum_weights
+from aftereffect.policies._demand_model import (
+    AS_THEY_COME,
+    LIFTS,
+    PERSISTENCE,
+    VARIANCE,
+    WANDER,
+    WRITING,
+    WRITTEN,
+    Filter,
+    enter_demand,
+    learn_total,
+)
+from aftereffect.policies._demand_noise import (
+    LAGS,
+    find_factors,
+    match_noise,
+    measure_together,
+    take_out_weeks,
+)
+from aftereffect.policies._switchback_models import _expect, advance
+from aftereffect.policies._switchback_windows import CELLS, observe, spread_season
 
 RNG = np.random.default_rng
-#: The covariates of a slot without any.
+#: No covariates.
 NONE = np.zeros(0)
 
 
+def make_filter(size, *, seed):
+    root = 0.3 * RNG(seed).normal(size=(size, size))
+    scratch = (np.zeros(size) for _ in range(3))
+    return Filter(RNG(seed).normal(size=size), root @ root.T, *scratch)
+
+
 def test_the_filter_is_that_of_kalman_where_nothing_surprises():
-    """The textbook's equations with matrices, for a state with a season."""
-    rng, size, lifts = RNG(1), 7, 2
-    noise, factor, season = np.array([0.9, 0.002, 0.01]), 1.7, np.array([5.0, -1.0, 6.0])
-    root = rng.normal(size=(size, size)) * 0.3
-    mean, covariance = rng.normal(size=size), root @ root.T
-    mine = Filter(mean.copy(), covariance.copy(), np.zeros(size), np.zeros(size))
-    for _ in range(5):
-        shares = rng.random(lifts)
-        row = np.array([1, 1, *shares, 0, 0, 0])
-        row[[5, 6]] = 1
-        move = np.diag([0.9, *[1] * (size - 1)])
-        mean = move @ mean
-        covariance = move @ covariance @ move.T + np.diag([0.002, 1e-5, *[0] * (size - 2)])
-        variance = row @ covariance @ row + 0.01 * factor
-        value = row @ mean + 0.5 * math.sqrt(variance)
-        gain = covariance @ row / variance
-        likelihood = -0.5 * (math.log(variance) + 0.25)
-        found = fold_window(
-            mine, noise, factor, value, shares, season, AS_THEY_COME, np.zeros(lifts)
-        )
-        mean = mean + gain * (value - row @ mean)
-        covariance = covariance - np.outer(gain, row @ covariance)
-        assert found == pytest.approx(likelihood)
+    """The textbook's equations with matrices: three cells of demand, of which two arrive."""
+    rng, size, cells = RNG(1), 9, 3
+    noise, factor = np.array([0.9, 0.002, 1e-5, 0.01]), 1.7
+    mine = make_filter(size, seed=1)
+    mean, covariance = mine.mean.copy(), mine.covariance.copy()
+    entries, line = np.array([1.0, 2, 3, 5, 8]), size - cells
+    for window in range(7):
+        parts, cell = np.array([1, *rng.random(2), 1, 7]), line + window % cells
+        described = np.zeros(size)
+        described[entries[:4].astype(int)] = parts[:4]  # the fifth does not count
+        described[0] = 1
+        drift = np.diag([0.9, *[1] * (size - 1)])
+        steps = np.diag([0.002, 1e-5, *[0] * (size - 2)])
+        mean, covariance = drift @ mean, drift @ covariance @ drift.T + steps
+        enter = np.eye(size)
+        enter[cell] = described
+        mean, covariance = enter @ mean, enter @ covariance @ enter.T
+        covariance[cell, cell] += 0.01 * factor
+        enter_demand(mine, noise, factor, entries, parts, 4, cell)
+        assert mine.mean == pytest.approx(mean)
+        assert mine.covariance == pytest.approx(covariance)
+        loads = np.zeros(size)
+        loads[cell], loads[line + (window - 1) % cells] = 0.7, 0.3
+        variance = loads @ covariance @ loads + 0.02
+        surprise = 0.5 * math.sqrt(variance)
+        gain = covariance @ loads / variance
+        mine.loads[:] = loads
+        found = learn_total(mine, surprise, 0.02, cell, AS_THEY_COME, np.zeros(9), window)
+        mean, covariance = mean + gain * surprise, covariance - np.outer(gain, loads @ covariance)
+        assert found == pytest.approx(-0.5 * (math.log(variance) + 0.25))
         assert mine.mean == pytest.approx(mean)
         assert mine.covariance == pytest.approx(covariance)
 
 
-def test_a_missing_window_only_lets_time_pass():
-    model = Filter(np.ones(3), np.eye(3), np.zeros(3), np.zeros(3))
-    noise = np.array([0.5, 0.2, 0.1])
-    arguments = (math.nan, np.ones(1), np.full(3, -1.0), AS_THEY_COME, np.zeros(1))
-    assert fold_window(model, noise, 1.0, *arguments) == 0
-    assert model.mean.tolist() == [0.5, 1, 1]
-    assert model.covariance.diagonal() == pytest.approx([0.45, 1 + 1e-5, 1])
-
-
 def test_a_large_surprise_moves_less_than_a_small_one():
     moved = []
-    for surprise in (1.0, 30.0):
-        model = Filter(np.zeros(3), np.diag([1e-4, 1e-4, 0.01]), np.zeros(3), np.zeros(3))
-        fold_window(
-            model,
-            np.array([0.9, 1e-5, 0.01]),
-            1.0,
-            surprise * 0.15,
-            np.ones(1),
-            np.full(3, -1.0),
-            AS_THEY_COME,
-            np.zeros(1),
-        )
+    for surprise in (0.15, 4.5):
+        model = Filter(np.zeros(4), np.diag([1e-4, 1e-4, 0.01, 0]), *np.zeros((3, 4)))
+        enter_demand(model, np.array([0.9, 1e-5, 0, 0.01]), 1.0, np.array([2.0]), np.ones(1), 1, 3)
+        model.loads[3] = 1
+        learn_total(model, surprise, 1e-4, 3, AS_THEY_COME, np.zeros(1), 0)
         moved.append(model.mean[LIFTS])
     assert 0 < moved[1] < moved[0] / 5
 
 
-def test_shares_are_those_of_a_convolution():
-    policy, arms, slots = ae.AdaptiveSwitchback(24), 3, 600
-    state, params = policy.initial_for(arms, slots), policy.params(arms, slots)
-    shapes, rng = list_shapes(), RNG(2)
-    played = np.repeat(rng.integers(arms, size=75), 8)
-    weights = rng.random(168) + 0.1
+def test_weights_that_were_written_down_are_used():
+    weights, found = np.ones(1), []
+    for mode, surprise in ((WRITING, 3.0), (WRITTEN, 0.1), (AS_THEY_COME, 0.1)):
+        model = Filter(np.zeros(3), np.eye(3), *np.zeros((3, 3)))
+        model.loads[1] = 1
+        found.append(learn_total(model, surprise, 0.0, 2, mode, weights, 0))
+    assert found[0] == pytest.approx(4 / 0.774)  # a square of nine is cut
+    assert weights[0] == pytest.approx(3 / 1.2)
+    assert found[1] < found[2] - 0.9  # the variance counts as 6.25 times as large
+
+
+def test_arrivals_are_those_of_a_convolution():
+    """By shape of delay, of a demand with a season, in the mean over windows and in each of them."""
+    policy, slots = ae.AdaptiveSwitchback(24, first=10), 1_008
+    state, params = policy.initial_for(2, slots), policy.params(2, slots)
+    shapes, weights = list_shapes(4), RNG(2).random(168) + 0.1
     state.shape[:] = weights
-    for slot, arm in enumerate(played):
-        observe(state, params, slot, int(arm), 1.0, NONE)
-    sum_weights(state, params)
-    weight = weights[np.arange(slots) % 168]
+    spread_season(state, params)
+    demand = weights[(np.arange(slots) + 10) % 168]
     for row in range(len(shapes.mean_lags)):
-        shares = np.zeros(200)
-        for first, stop, share in zip(
-            shapes.first[row], shapes.stop[row], shapes.share[row], strict=True
-        ):
-            shares[int(first) : int(stop)] += share / (stop - first)
+        shares = shapes.by_lag[row]
         assert shares.sum() == pytest.approx(1)
-        assert shares @ np.arange(200) == pytest.approx(shapes.mean_lags[row])
-        parts = [np.convolve(weight * (played == arm), shares)[:slots] for arm in range(arms)]
-        window = slice(100 * 4, 101 * 4)
-        sums = [part[window].sum() for part in parts]
-        find_shares(state, params, row, 100)
-        assert state.shares == pytest.approx(np.array(sums[1:]) / sum(sums))
+        assert shares @ np.arange(len(shares)) == pytest.approx(shapes.mean_lags[row])
+        assert shapes.by_age[row].sum() == pytest.approx(1)
+        for window in (100, 187):
+            arrived = np.convolve(demand, shares)[window * 4 : window * 4 + 4].sum()
+            place = (10 // 4 + window) % 42
+            assert state.arrivals[row, place].sum() == pytest.approx(arrived)
+            now = np.zeros(slots)
+            now[window * 4 - 8 : window * 4 - 4] = demand[window * 4 - 8 : window * 4 - 4]
+            arrived = np.convolve(now, shares)[window * 4 : window * 4 + 4].sum()
+            assert state.arrivals[row, place, 2] == pytest.approx(arrived, abs=1e-9)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("persistence", "deviation"), [(0.5, 0.1), (0.95, 0.1), (0.95, 0.02)])
-def test_noise_is_found_again(persistence, deviation):
-    rng, count = RNG(3), 3_000
+def test_what_a_model_expects_is_linear_in_its_loads():
+    """The loads are the derivatives of what is expected, for delays within and beyond the cells."""
+    policy = ae.AdaptiveSwitchback(24)
+    state, params, rng = policy.initial_for(3, 2_000), policy.params(3, 2_000), RNG(6)
+    for slot in range(-336, 0):
+        observe(state, params, slot, 0, 100 + slot % 24, NONE)
+    for slot in range(800):
+        observe(state, params, slot, slot // 12 % 3, 100 + slot % 24, NONE)
+    spread_season(state, params)
+    ages = params.ages.astype(int)
+    for row in (0, int(np.argmax(ages)), len(ages) + 17):
+        size = state.means.shape[1]
+        cells = size - CELLS + np.arange(min(ages[row % len(ages)], CELLS))
+        state.means[row] = 0.1 * rng.normal(size=size)
+        expected = _expect(state, params, row, 190)
+        loads = state.loads.copy()
+        assert loads[cells].sum() <= 1 + 1e-9
+        assert (ages[row % len(ages)] > CELLS) == (loads[LIFTS] > 0)
+        for entry in (*cells, 1, LIFTS, LIFTS + 1):
+            state.means[row, entry] += 1e-6
+            slope = (_expect(state, params, row, 190) - expected) / 1e-6
+            state.means[row, entry] -= 1e-6
+            assert slope == pytest.approx(loads[entry], abs=1e-4)
+
+
+@pytest.mark.parametrize("width", [1, 6])
+@pytest.mark.parametrize(("persistence", "deviation"), [(0.7, 0.1), (0.95, 0.1), (0.9, 0.03)])
+def test_noise_is_found_again(persistence, deviation, width):
+    """Of demand that arrives at once, or evenly over six windows, with more noise every second."""
+    rng, count = RNG(3), 6_000
     level = np.zeros(count)
     step = deviation * math.sqrt(1 - persistence**2)
     for window in range(1, count):
         level[window] = persistence * level[window - 1] + step * rng.normal()
-    usual = np.tile([0.03, 0.06], count // 2)
-    noise, factors = np.zeros(3), np.zeros(2)
-    fit_noise(level + usual * rng.normal(size=count), count, 2, 0, noise, factors, np.zeros(count))
-    found = math.sqrt(noise[1] / (1 - noise[0] ** 2))
-    assert found == pytest.approx(deviation, rel=0.55)
-    assert noise[0] == pytest.approx(persistence, abs=0.25)
-    assert factors[1] > factors[0]
+    shares = np.full(width, 1 / width)
+    arrived = np.convolve(level + 0.4 * deviation * rng.normal(size=count), shares)[:count]
+    residuals, scratch = arrived * np.tile([1, 2], count // 2), np.zeros(count)
+    residuals[rng.integers(count, size=20)] = np.nan
+    factors, together, noise = np.zeros(2), np.zeros(LAGS), np.zeros(4)
+    find_factors(residuals, count, 0, factors, scratch)
+    assert factors[1] / factors[0] == pytest.approx(4, rel=0.15)
+    measure_together(residuals, count, 0, factors, together, scratch)
+    match_noise(together, shares, width, noise, np.zeros(LAGS))
+    found = math.sqrt(noise[WANDER] / (1 - noise[PERSISTENCE] ** 2))
+    assert found == pytest.approx(deviation * math.sqrt(2), rel=0.35)
+    assert noise[PERSISTENCE] == pytest.approx(persistence, abs=0.21)
+    if width == 1:
+        assert math.sqrt(noise[VARIANCE] / 2) == pytest.approx(0.4 * deviation, rel=0.5)
+
+
+def test_a_level_that_changes_from_week_to_week_drifts():
+    rng, weekly = RNG(4), 42
+    levels = np.cumsum(0.2 * rng.normal(size=40))
+    wild, still = (np.repeat(each, weekly) for each in (levels, np.zeros(40)))
+    drifts = [
+        take_out_weeks(each + 0.01 * rng.normal(size=len(each)), len(each), weekly, np.zeros(2_000))
+        for each in (wild, still)
+    ]
+    assert drifts[0] == pytest.approx(0.3 * 0.04 / weekly, rel=0.6)
+    assert drifts[1] == pytest.approx(1e-5, rel=0.1)
+    assert np.abs(wild).max() > 0.2  # what was subtracted is a copy
+    residuals = wild.copy()
+    take_out_weeks(residuals, len(residuals), weekly, np.zeros(2_000))
+    assert residuals == pytest.approx(0)
+
+
+@pytest.mark.compiled
+def test_covariates_explain_demand(tmp_path):
+    """Weather that changes demand by a fifth, and is known, is no noise."""
+    rng, hours = RNG(9), 24 * 7 * 60
+    weather = np.repeat(rng.normal(size=hours // 12), 12)
+    base = 100 * (1 + 0.5 * np.sin(np.arange(hours) * 2 * math.pi / 24))
+    totals = base * np.exp(0.2 * weather + 0.02 * rng.normal(size=hours))
+    times = np.datetime64("2024-01-01T00:00") + np.arange(hours) * np.timedelta64(1, "h")
+    rows = zip(times, totals.tolist(), weather.tolist(), strict=True)
+    path = tmp_path / "history.csv"
+    path.write_text("\n".join(["time,total,weather", *(f"{a},{b},{c}" for a, b, c in rows)]))
+    lost = []
+    for covariates in (None, ("weather",)):
+        bandit = ae.HistoryBandit(
+            str(path), [0, 0.05, 0.1], ae.Interval(0, 5), covariates=covariates
+        )
+        lost.append(ae.simulate(ae.AdaptiveSwitchback(), bandit, 672, 60, seed=1)[0].final)
+    assert lost[1].mean() + 4 * lost[1].std() / math.sqrt(60) < lost[0].mean()
+    assert lost[1].mean() < lost[0].mean() / 2
 
 
 def test_every_arm_keeps_a_chance_and_blocks_end_with_windows():

@@ -1,200 +1,140 @@
-"""A model of totals: a season, a level that wanders, lifts of arms that arrive late, and noise.
+"""A model of totals: demand with a season, a level that wanders and lifts of arms, arriving late.
 
-Totals are added up over windows of a few slots. The logarithm of a window, less its season, is ::
+Slots are added up into windows. The logarithm of the demand of a window, over what is usual, is ::
 
-    level + mean + sum over arms of (share of the arm) x (lift of the arm) + noise
+    level + mean + season + sum over arms of (share of the arm) x (lift of the arm) + noise
 
-The shares follow from the arms played and from a shape of delay. The level is an AR(1) process. A
-Kalman filter folds window after window. Real totals have bursts: a surprise counts as noise, and
-its weight falls with its size. So that an early burst does not decide for ever what a surprise is,
-a fit begins with a first pass whose weights fall slowly, and weighs the second by its result.
+The level is an AR(1) process, and the mean a slow random walk. What arrives in a window comes from
+its own demand and from that of windows before, by the shares of a delay. So the noise of demand is
+delayed as well. A Kalman filter has the demand of the last windows in its state, one cell for each.
+The total of a window is the sum of what arrives; its logarithm is taken as linear around what the
+filter expects.
+
+Real totals have bursts. A surprise counts as noise, and its weight falls with its size. So that an
+early burst does not decide for ever what a surprise is, a fit begins with a pass whose weights fall
+slowly. The lifts that it finds say how surprising each window is.
 """
 
 import math
 from typing import NamedTuple
 
 from aftereffect._core import Matrix, Vector
-from aftereffect.policies._season import find_median
 
 #: The first entries of the state of a filter; the lifts of all arms but the first follow.
 LEVEL, MEAN, LIFTS = range(3)
-#: How a pass weighs surprises: falling with their size as they come, falling slowly, or falling
-#: with the size that they have under given lifts.
-AS_THEY_COME, SLOWLY, BY_LIFTS = range(3)
+#: What is known of the noise of demand: the persistence of the level, the variance of its steps,
+#: the variance of the steps of the mean, and the variance of noise.
+NOISE_PARTS = PERSISTENCE, WANDER, DRIFT, VARIANCE = range(4)
+#: How a pass weighs surprises: falling with their size; falling slowly; falling with their size,
+#: which is written down; and by what was written down.
+AS_THEY_COME, SLOWLY, WRITING, WRITTEN = range(4)
 
 #: Deviations from which on a surprise has less weight.
 _SURPRISE, _SLOW_SURPRISE = 1.2, 1.5
-#: The part of the square of a surprise by which the level may have jumped.
-_JUMP = 0.1
-#: The variance that the mean gains per window.
-_DRIFT = 1e-5
+#: The part of the square of a surprise by which the level may have jumped, and the largest jump.
+_JUMP, _MAX_JUMP = 0.01, 0.1
 #: The most that one window counts against a model, in squared deviations.
 _MAX_SQUARE = 9.0
-#: The number of windows for which the noise of a place in the day counts as much as that of all;
-#: and the smallest standard deviation of noise.
-_USUAL_WINDOWS, _MIN_NOISE = 20.0, 0.005
+#: The most that one window counts where noise is measured, and its mean for normal noise.
+_CUT, _CUT_MEAN = 4.0, 0.774
 
 
 class Filter(NamedTuple):
-    """The posterior of one model, and scratch space."""
+    """The posterior of one model, and scratch space. Loads say how a total depends on entries."""
 
     mean: Vector
     covariance: Matrix
+    loads: Vector
     products: Vector
     gains: Vector
 
 
-def fold_window(
+def enter_demand(
     model: Filter,
     noise: Vector,
     factor: float,
-    value: float,
-    shares: Vector,
-    season: Vector,
-    mode: int,
-    reference: Vector,
-) -> float:
-    """Fold one window into a filter; return its log likelihood.
-
-    `noise` holds the persistence of the level, the variance of its steps and the variance of noise,
-    which is `factor` times as large in this window. `shares` are those of the arms but the first.
-    `season` are the entries of the filter for the season of this window, -1 for none. `reference`
-    are the lifts that weigh surprises in the mode `BY_LIFTS`. A value of NaN is missing.
-    """
-    mean, covariance, products, gains = model
-    entries, lifts = mean.shape[0], shares.shape[0]
-    mean[LEVEL] *= noise[0]
-    for entry in range(entries):
-        covariance[LEVEL, entry] *= noise[0]
-    for entry in range(entries):
-        covariance[entry, LEVEL] *= noise[0]
-    covariance[LEVEL, LEVEL] += noise[1]
-    covariance[MEAN, MEAN] += _DRIFT
-    if math.isnan(value):
-        return 0.0
-    expected = mean[LEVEL] + mean[MEAN]
-    for entry in range(entries):
-        products[entry] = covariance[entry, LEVEL] + covariance[entry, MEAN]
-    for part in range(season.shape[0]):
-        place = int(season[part])
-        if place >= 0:
-            expected += mean[place]
-            for entry in range(entries):
-                products[entry] += covariance[entry, place]
-    without_lifts = expected
-    for arm in range(lifts):
-        if shares[arm] != 0.0:
-            expected += shares[arm] * mean[LIFTS + arm]
-            for entry in range(entries):
-                products[entry] += shares[arm] * covariance[entry, LIFTS + arm]
-    variance = products[LEVEL] + products[MEAN] + noise[2] * factor
-    for arm in range(lifts):
-        variance += shares[arm] * products[LIFTS + arm]
-    for part in range(season.shape[0]):
-        if season[part] >= 0.0:
-            variance += products[int(season[part])]
-    surprise = value - expected
-    weighed = surprise
-    if mode == BY_LIFTS:
-        weighed = value - without_lifts
-        for arm in range(lifts):
-            weighed -= shares[arm] * reference[arm]
-    spread = variance
-    limit = (_SLOW_SURPRISE if mode == SLOWLY else _SURPRISE) * math.sqrt(variance)
-    if abs(weighed) > limit:
-        excess = abs(weighed) / limit
-        spread = variance * (excess if mode == SLOWLY else excess * excess)
-    likelihood: float = -0.5 * (math.log(spread) + min(surprise * surprise / spread, _MAX_SQUARE))
-    if spread > variance:
-        jump = _JUMP * weighed * weighed
-        covariance[LEVEL, LEVEL] += jump
-        products[LEVEL] += jump
-        spread += jump
-    for entry in range(entries):
-        gains[entry] = products[entry] / spread
-    for entry in range(entries):
-        mean[entry] += gains[entry] * surprise
-    for row in range(entries):
-        for column in range(entries):
-            covariance[row, column] -= gains[row] * products[column]
-    return likelihood
-
-
-#: The grid of `fit_noise`: persistence per window, standard deviation of the level, and the
-#: variance of noise relative to that of the residuals.
-_PERSISTENCES = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
-_LEVELS = (0.01, 0.02, 0.03, 0.06, 0.1, 0.15, 0.2)
-_VARIANCES = (0.02, 0.05, 0.1, 0.3, 1.0)
-
-
-def fit_noise(
-    residuals: Vector,
+    entries: Vector,
+    parts: Vector,
     count: int,
-    per_day: int,
-    first: int,
-    noise: Vector,
-    factors: Vector,
-    scratch: Vector,
+    cell: int,
 ) -> None:
-    """Estimate noise from what season and arms leave of the windows; NaN where one is missing.
+    """Let the level wander for a window, and put the demand of the window into a cell.
 
-    Writes persistence, wander and variance into `noise`, and how much larger the variance is in
-    each window of the day into `factors`. `first` is the place in the day of the first residual.
+    Demand is the level, plus the first `count` of the `entries`, times their `parts`, plus noise
+    with `factor` times the usual variance.
     """
-    for place in range(per_day):
-        found = 0
-        for window in range((place - first) % per_day, count, per_day):
-            if not math.isnan(residuals[window]):
-                scratch[found] = abs(residuals[window])
-                found += 1
-        factors[place] = max(find_median(scratch, 0, found), 1e-9) if found > 0 else 1e-9
-    for place in range(per_day):
-        scratch[place] = factors[place]
-    usual = find_median(scratch, 0, per_day)
-    for place in range(per_day):
-        known = count / per_day
-        power = 2.0 * known / (known + _USUAL_WINDOWS)
-        factors[place] = min(max(math.pow(factors[place] / usual, power), 0.04), 25.0)
-    square = max(1.48 * usual, _MIN_NOISE) * max(1.48 * usual, _MIN_NOISE)
-    best = -math.inf
-    for persistence in _PERSISTENCES:
-        for deviation in _LEVELS:
-            for part in _VARIANCES:
-                wander = deviation * deviation * (1.0 - persistence * persistence)
-                variance = part * square
-                likelihood = _likelihood(
-                    residuals, count, per_day, first, factors, persistence, wander, variance
-                )
-                if likelihood > best:
-                    best = likelihood
-                    noise[0], noise[1], noise[2] = persistence, wander, variance
+    mean, covariance, _, products, _ = model
+    size = mean.shape[0]
+    mean[LEVEL] *= noise[PERSISTENCE]
+    for entry in range(size):
+        covariance[LEVEL, entry] *= noise[PERSISTENCE]
+    for entry in range(size):
+        covariance[entry, LEVEL] *= noise[PERSISTENCE]
+    covariance[LEVEL, LEVEL] += noise[WANDER]
+    covariance[MEAN, MEAN] += noise[DRIFT]
+    demand = mean[LEVEL]
+    for entry in range(size):
+        products[entry] = covariance[LEVEL, entry]
+    for number in range(count):
+        place, part = int(entries[number]), parts[number]
+        demand += part * mean[place]
+        for entry in range(size):
+            products[entry] += part * covariance[place, entry]
+    variance = products[LEVEL] + noise[VARIANCE] * factor
+    for number in range(count):
+        variance += parts[number] * products[int(entries[number])]
+    mean[cell] = demand
+    for entry in range(size):
+        covariance[cell, entry] = covariance[entry, cell] = products[entry]
+    covariance[cell, cell] = variance
 
 
-def _likelihood(
-    residuals: Vector,
-    count: int,
-    per_day: int,
-    first: int,
-    factors: Vector,
-    persistence: float,
-    wander: float,
-    variance: float,
+def learn_total(
+    model: Filter, surprise: float, noise: float, newest: int, mode: int, weights: Vector, here: int
 ) -> float:
-    """The log likelihood of residuals, with noise of Student's t with three degrees of freedom."""
-    mean, spread = 0.0, wander / (1.0 - persistence * persistence)
-    total = 0.0
-    for window in range(count):
-        mean *= persistence
-        spread = spread * persistence * persistence + wander
-        if math.isnan(residuals[window]):
-            continue
-        whole = spread + variance * factors[(first + window) % per_day]
-        surprise = residuals[window] - mean
-        square = surprise * surprise / whole
-        total -= 0.5 * math.log(whole) + 2.0 * math.log(1.0 + square / 3.0)
-        if square > 1.0:
-            whole *= (3.0 + square) / 4.0
-        gain = spread / whole
-        mean += gain * surprise
-        spread *= 1.0 - gain
-    return total
+    """Learn from the surprise of a window; return its log likelihood.
+
+    ``model.loads`` say how the logarithm of the total depends on the entries; `noise` is the
+    variance of what is reported wrongly. `newest` is the cell of the latest demand in the total.
+    ``weights[here]`` is where the weight of the window is written down. In the mode `WRITING`,
+    returns instead how large the surprise is: its square over its variance, 1 in the mean.
+    """
+    mean, covariance, loads, products, gains = model
+    size = mean.shape[0]
+    for entry in range(size):
+        products[entry] = 0.0
+    for other in range(size):
+        if loads[other] != 0.0:
+            for entry in range(size):
+                products[entry] += loads[other] * covariance[other, entry]
+    variance = noise
+    for entry in range(size):
+        variance += loads[entry] * products[entry]
+    limit = (_SLOW_SURPRISE if mode == SLOWLY else _SURPRISE) * math.sqrt(variance)
+    excess = max(abs(surprise) / limit, 1.0)
+    if mode == WRITING:
+        weights[here] = excess
+    elif mode == WRITTEN:
+        excess = weights[here]
+    spread = variance * (excess if mode == SLOWLY else excess * excess)
+    found = -0.5 * (math.log(spread) + min(surprise * surprise / spread, _MAX_SQUARE))
+    if mode == WRITING:
+        found = min(surprise * surprise / variance, _CUT) / _CUT_MEAN
+    load = loads[newest]
+    if excess > 1.0 and load > 0.0:
+        jump = min(_JUMP * excess * excess * variance / (load * load), _MAX_JUMP)
+        covariance[LEVEL, LEVEL] += jump
+        covariance[LEVEL, newest] += jump
+        covariance[newest, LEVEL] += jump
+        covariance[newest, newest] += jump
+        products[LEVEL] += jump * load
+        products[newest] += jump * load
+        spread += jump * load * load
+    for entry in range(size):
+        gains[entry] = products[entry] / spread
+        mean[entry] += gains[entry] * surprise
+    for row in range(size):
+        gain = gains[row]
+        for column in range(size):
+            covariance[row, column] -= gain * products[column]
+    return found

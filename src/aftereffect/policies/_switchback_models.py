@@ -1,26 +1,39 @@
 """How AdaptiveSwitchback learns: models of different delays fold the same windows.
 
-There are two models for each shape of delay. They differ in what the season of the history is: that
-of totals, as they go on to be; or that of demand, before any delay.
+There are two models for each shape of delay. They differ in what the history shows: totals, which
+came with the same delay; or demand, before any delay.
 """
 
 import math
 
+from aftereffect._core import Vector
 from aftereffect.policies._demand_model import (
     AS_THEY_COME,
-    BY_LIFTS,
+    DRIFT,
     LEVEL,
     LIFTS,
     MEAN,
+    PERSISTENCE,
     SLOWLY,
+    VARIANCE,
+    WANDER,
+    WRITING,
+    WRITTEN,
     Filter,
-    fit_noise,
-    fold_window,
+    enter_demand,
+    learn_total,
+)
+from aftereffect.policies._demand_noise import (
+    find_factors,
+    match_noise,
+    measure_together,
+    take_out_weeks,
 )
 from aftereffect.policies._season import find_median, learn_season
 from aftereffect.policies._switchback_windows import (
     BEFORE,
     BEGUN,
+    CELLS,
     DAYS,
     FOLDED,
     HAS_SEASON,
@@ -29,39 +42,43 @@ from aftereffect.policies._switchback_windows import (
     SLOTS,
     AdaptiveParams,
     AdaptiveState,
-    find_season,
-    find_shares,
+    describe_demand,
+    find_place,
     find_value,
-    sum_weights,
+    measure_covariates,
+    spread_season,
 )
 
-#: The days of history from which on its season is used.
-_SEASON_DAYS = 14
+#: The days of history from which on its season is used, and how many of them are folded.
+_SEASON_DAYS, _FOLDED_DAYS = 14, 7
 #: The prior standard deviation of the logarithm of a lift; lifts are relative to the first arm.
 _PRIOR_LIFT = 0.08
+#: The prior standard deviation of what a deviation of a covariate does to demand.
+_PRIOR_COVARIATE = 0.1
 #: Prior standard deviations: of the mean with and without a history, and of what makes a season.
 _PRIOR_MEAN, _PRIOR_MEAN_ALONE = 0.03, 2.0
 _PRIOR_WEEKDAY, _PRIOR_HOUR, _PRIOR_WEEKEND = 0.2, 0.8, 0.4
-#: The part of these that is left where a history shows the season, and where it shows that of
-#: demand, which a delay then smooths.
-_KNOWN_PART, _SMOOTHED_PART = 0.02, 0.08
+#: The part of these that is left where a history shows the season of totals, and of demand.
+_TOTALS_PART, _DEMAND_PART = 0.02, 0.08
 #: The number of weeks for which the correction of a place in the week counts as much as none.
 _USUAL_WEEKS = 0.5
 #: Hours over which the seasons of hours are alike.
 _ALIKE_HOURS = 6.0
-#: Noise that is estimated from a whole history has all its bursts. Surprises are cut, so that what
-#: is left is smaller by these factors.
-_WANDER_FACTOR, _NOISE_FACTOR = 0.1, 0.3
+#: The part of the variance of noise that is wrongly reported, and its least standard deviation.
+_REPORTED, _MIN_REPORTED = 0.05, 0.003
 #: The prior of a shape of delay falls with this power of its mean lag.
-_LAG_POWER = 0.7
+_LAG_POWER = 1.0
 #: How much the likelihood of a window counts: windows are not independent.
 _EVIDENCE = 0.5
+#: The number of windows for which the noise that a model expects counts as much as its surprises;
+#: and the smallest scale.
+_USUAL_SCALE, _MIN_SCALE = 40.0, 0.3
 #: A model whose evidence is so far below the best is given up; and what its evidence then is.
 _HOPELESS, _GIVEN_UP = 14.0, -1e9
 #: All windows are fitted again when there are so many times as many.
 _REFIT = 1.15
-#: What is assumed of noise before there are totals: persistence, wander and variance.
-NOISE = (0.9, 0.0005, 0.001)
+#: The largest logarithm of demand over what is usual.
+_MAX_DEMAND = 5.0
 
 
 def advance(state: AdaptiveState, params: AdaptiveParams) -> None:
@@ -69,7 +86,6 @@ def advance(state: AdaptiveState, params: AdaptiveParams) -> None:
     marks = state.marks
     if marks[BEGUN] == 0.0:
         _begin(state, params)
-    sum_weights(state, params)
     known = int(marks[SLOTS])
     while known > 0 and math.isnan(state.totals[known - 1]):
         known -= 1
@@ -82,72 +98,31 @@ def advance(state: AdaptiveState, params: AdaptiveParams) -> None:
         _fit_again(state, params)
         marks[REFIT] = stop * _REFIT + 1.0
         return
-    _give_up_hopeless(state)
+    weight = _weigh_evidence(state)
     for row in range(state.evidence.shape[0]):
         if state.evidence[row] > _GIVEN_UP:
-            state.evidence[row] += _EVIDENCE * _fold(state, params, row, folded, stop, AS_THEY_COME)
+            state.evidence[row] += weight * _fold(state, params, row, folded, stop, AS_THEY_COME)
 
 
-def _give_up_hopeless(state: AdaptiveState) -> None:
-    best = state.evidence[0]
-    for row in range(1, state.evidence.shape[0]):
-        best = max(best, state.evidence[row])
+def _weigh_evidence(state: AdaptiveState) -> float:
+    """Give hopeless models up; return how much the likelihood of a window counts.
+
+    It counts less where even the best model is surprised more than it expects.
+    """
+    best = _find_best(state)
+    highest = state.evidence[best]
     for row in range(state.evidence.shape[0]):
-        if state.evidence[row] < best - _HOPELESS:
+        if state.evidence[row] < highest - _HOPELESS:
             state.evidence[row] = _GIVEN_UP
+    return _EVIDENCE / max(float(state.scales[best]), 1.0)
 
 
-def _fit_again(state: AdaptiveState, params: AdaptiveParams) -> None:
-    """Fit all windows, first with weights that fall slowly, then with the lifts that these give."""
-    marks = state.marks
-    start, stop = _first_window(state, params), int(marks[FOLDED])
-    if marks[HAS_SEASON] == 0.0:
-        _learn_noise(state, params, start, stop)
-    rows = params.mean_lags.shape[0]
-    _give_up_hopeless(state)
-    for row in range(state.evidence.shape[0]):
-        if state.evidence[row] <= _GIVEN_UP:
-            continue
-        _reset(state, params, row)
-        _fold(state, params, row, start, stop, SLOWLY)
-        for arm in range(state.shares.shape[0]):
-            state.reference[arm] = state.means[row, LIFTS + arm]
-        _reset(state, params, row)
-        prior = -_LAG_POWER * math.log(1.0 + params.mean_lags[row % rows])
-        state.evidence[row] = prior + _EVIDENCE * _fold(state, params, row, start, stop, BY_LIFTS)
-
-
-def _fold(
-    state: AdaptiveState, params: AdaptiveParams, row: int, first: int, stop: int, mode: int
-) -> float:
-    """Fold windows into one model; return their log likelihood."""
-    model = Filter(state.means[row], state.covariances[row], state.products, state.gains)
-    rows, weekly = params.mean_lags.shape[0], state.smoothing.shape[1]
-    per_day = state.factors.shape[0]
-    likelihood = 0.0
-    for window in range(first, stop):
-        place = (params.first // params.window + window) % weekly
-        value = find_value(state, params, window) - state.corrections[place]
-        if row >= rows:
-            value -= state.smoothing[row - rows, place]
-        find_shares(state, params, row % rows, window)
-        find_season(state, place)
-        likelihood += fold_window(
-            model,
-            state.noise,
-            state.factors[place % per_day],
-            value,
-            state.shares,
-            state.season,
-            mode,
-            state.reference,
-        )
-    return likelihood
-
-
-def _first_window(state: AdaptiveState, params: AdaptiveParams) -> int:
-    """The first window to fold: those of a history only if it is too short for a season."""
-    return 0 if state.marks[HAS_SEASON] == 1.0 else -(int(state.marks[BEFORE]) // params.window)
+def _find_best(state: AdaptiveState) -> int:
+    best = 0
+    for row in range(1, state.evidence.shape[0]):
+        if state.evidence[row] > state.evidence[best]:
+            best = row
+    return best
 
 
 def _begin(state: AdaptiveState, params: AdaptiveParams) -> None:
@@ -158,49 +133,183 @@ def _begin(state: AdaptiveState, params: AdaptiveParams) -> None:
         place = (params.first - before) % params.week
         if learn_season(state.totals, place, before, params.week, state.shape, state.scratch):
             marks[HAS_SEASON] = 1.0
-            _learn_noise(state, params, -(before // params.window), 0)
-            state.noise[1] *= _WANDER_FACTOR
-            state.noise[2] *= _NOISE_FACTOR
-            _smooth_season(state, params)
+    spread_season(state, params)
+    measure_covariates(state)
     rows = params.mean_lags.shape[0]
-    marks[FOLDED] = _first_window(state, params)
     for row in range(state.evidence.shape[0]):
-        _reset(state, params, row)
         state.evidence[row] = -_LAG_POWER * math.log(1.0 + params.mean_lags[row % rows])
         if row >= rows and marks[HAS_SEASON] == 0.0:
             state.evidence[row] = _GIVEN_UP
+    _learn_noise(state, params, -(before // params.window), 0)
+    for row in range(state.evidence.shape[0]):
+        _reset(state, params, row)
+    marks[FOLDED] = _find_first(state, params)
+
+
+def _fit_again(state: AdaptiveState, params: AdaptiveParams) -> None:
+    """Fit all windows, first with weights that fall slowly, then by the lifts that these give."""
+    start, stop = _find_first(state, params), int(state.marks[FOLDED])
+    measure_covariates(state)
+    if state.marks[HAS_SEASON] == 0.0:
+        _learn_noise(state, params, start, stop)
+    rows, weight = params.mean_lags.shape[0], _weigh_evidence(state)
+    for row in range(state.evidence.shape[0]):
+        if state.evidence[row] <= _GIVEN_UP:
+            continue
+        _reset(state, params, row)
+        _fold(state, params, row, start, stop, SLOWLY)
+        _fix_lifts(state, params, row)
+        squares = _fold(state, params, row, start, stop, WRITING)
+        scale = (_USUAL_SCALE + squares) / (_USUAL_SCALE + stop)
+        state.scales[row] = max(scale, _MIN_SCALE)
+        _reset(state, params, row)
+        prior = -_LAG_POWER * math.log(1.0 + params.mean_lags[row % rows])
+        state.evidence[row] = prior + weight * _fold(state, params, row, start, stop, WRITTEN)
+
+
+def _find_first(state: AdaptiveState, params: AdaptiveParams) -> int:
+    """The first window to fold: of a history that shows the season, only the last days.
+
+    What covariates do is learned from all of it.
+    """
+    first = -(int(state.marks[BEFORE]) // params.window)
+    if state.marks[HAS_SEASON] == 1.0 and state.covariates.shape[1] == 0:
+        first = max(first, -_FOLDED_DAYS * state.factors.shape[0])
+    return first
+
+
+def _fold(
+    state: AdaptiveState, params: AdaptiveParams, row: int, first: int, stop: int, mode: int
+) -> float:
+    """Fold windows into one model; return the sum over those from slot 0 on (see `learn_total`)."""
+    model = Filter(
+        state.means[row], state.covariances[row], state.loads, state.products, state.gains
+    )
+    shape, per_day = row % params.mean_lags.shape[0], state.factors.shape[0]
+    shows_demand = row != shape
+    cells, newest = min(int(params.ages[shape]), CELLS), _find_newest(params, shape)
+    line, start = state.means.shape[1] - CELLS, _find_first(state, params)
+    squares = 0.0
+    for age in range(int(params.ages[shape])):
+        squares += params.by_age[shape, age] * params.by_age[shape, age]
+    reported = _REPORTED * squares * state.noise[row, VARIANCE]
+    found = 0.0
+    for window in range(first - cells if first == start else first, stop):
+        place = find_place(state, params, window)
+        factor = state.factors[place % per_day]
+        here, count = line + window % cells, describe_demand(state, params, window)
+        enter_demand(model, state.noise[row], factor, state.entries, state.parts, count, here)
+        if window < start:
+            continue
+        surprise = find_value(state, params, window) - state.corrections[place]
+        if window < 0 and shows_demand:
+            for entry in range(model.loads.shape[0]):
+                model.loads[entry] = 0.0
+            model.loads[here] = 1.0
+            surprise -= model.mean[here]
+        else:
+            surprise -= _expect(state, params, row, window)
+            here = line + (window - newest) % cells
+        if not math.isnan(surprise):
+            noise = reported * factor + _MIN_REPORTED * _MIN_REPORTED
+            part = learn_total(model, surprise, noise, here, mode, state.weights, window - start)
+            if window >= 0:
+                found += part
+    return found
+
+
+def _find_newest(params: AdaptiveParams, shape: int) -> int:
+    """The age of the latest demand of which anything arrives."""
+    age = 0
+    while params.by_age[shape, age] == 0.0 and age < CELLS - 1:
+        age += 1
+    return age
+
+
+def _expect(state: AdaptiveState, params: AdaptiveParams, row: int, window: int) -> float:
+    """The logarithm of the total that a model expects, over what is usual; NaN if it is nothing.
+
+    Fills ``state.loads``. Demand that is older than all cells is expected without level and noise.
+    """
+    rows, mean, loads = params.mean_lags.shape[0], state.means[row], state.loads
+    shape, line = row % rows, mean.shape[0] - CELLS
+    cells, place = min(int(params.ages[shape]), CELLS), find_place(state, params, window)
+    for entry in range(loads.shape[0]):
+        loads[entry] = 0.0
+    expected, usual = 0.0, 0.0
+    for age in range(int(params.ages[shape])):
+        share = state.arrivals[shape, place, age]
+        if share > 0.0:
+            usual += share
+            if age < cells:
+                cell = line + (window - age) % cells
+                share *= _exponentiate(mean[cell])
+                loads[cell] = share
+            else:
+                count = describe_demand(state, params, window - age)
+                share *= _exponentiate(_add_up(state, mean, count))
+                for number in range(count):
+                    loads[int(state.entries[number])] += share * state.parts[number]
+            expected += share
+    if row >= rows:  # the season is that of demand
+        usual = state.usual[place]
+    if expected <= 0.0 or usual <= 0.0:
+        return math.nan
+    for entry in range(loads.shape[0]):
+        loads[entry] /= expected
+    return math.log(expected / usual)
+
+
+def _explain(
+    state: AdaptiveState, params: AdaptiveParams, mean: Vector, shape: int, window: int
+) -> float:
+    """The logarithm of the total that mean, season, lifts and covariates explain; or NaN."""
+    expected, usual = 0.0, 0.0
+    place = find_place(state, params, window)
+    for age in range(int(params.ages[shape])):
+        share = state.arrivals[shape, place, age]
+        if share > 0.0:
+            usual += share
+            count = describe_demand(state, params, window - age)
+            expected += share * _exponentiate(_add_up(state, mean, count))
+    return math.log(expected / usual) if expected > 0.0 else math.nan
+
+
+def _add_up(state: AdaptiveState, mean: Vector, count: int) -> float:
+    demand = 0.0
+    for number in range(count):
+        demand += state.parts[number] * mean[int(state.entries[number])]
+    return demand
+
+
+def _exponentiate(demand: float) -> float:
+    return math.exp(min(max(demand, -_MAX_DEMAND), _MAX_DEMAND))
 
 
 def _learn_noise(state: AdaptiveState, params: AdaptiveParams, first: int, stop: int) -> None:
-    """Estimate noise from what the best model so far leaves of these windows."""
-    best = 0
-    for row in range(1, state.evidence.shape[0]):
-        if state.evidence[row] > state.evidence[best]:
-            best = row
-    weekly, mean = state.smoothing.shape[1], state.means[best]
+    """Estimate the noise of demand by what the best model so far leaves of these windows."""
+    best, rows = _find_best(state), params.mean_lags.shape[0]
+    count, per_day = stop - first, state.factors.shape[0]
     for window in range(first, stop):
-        place = (params.first // params.window + window) % weekly
-        residual = find_value(state, params, window) - mean[MEAN] - state.corrections[place]
-        find_season(state, place)
-        for part in range(state.season.shape[0]):
-            if state.season[part] >= 0.0:
-                residual -= mean[int(state.season[part])]
-        if stop > 0:
-            find_shares(state, params, best % params.mean_lags.shape[0], window)
-            for arm in range(state.shares.shape[0]):
-                residual -= state.shares[arm] * mean[LIFTS + arm]
+        place = find_place(state, params, window)
+        residual = find_value(state, params, window) - state.corrections[place]
+        if stop > 0:  # in a history, there is nothing to explain
+            residual -= _explain(state, params, state.means[best], best % rows, window)
         state.residuals[window - first] = residual
-    if state.marks[HAS_SEASON] == 0.0:
+    if stop > 0:
         _correct_season(state, params, first, stop)
-    fit_noise(
-        state.residuals,
-        stop - first,
-        state.factors.shape[0],
-        (params.first // params.window + first) % state.factors.shape[0],
-        state.noise,
-        state.factors,
-        state.scratch,
-    )
+    place = find_place(state, params, first) % per_day
+    drift = take_out_weeks(state.residuals, count, DAYS * per_day, state.scratch)
+    find_factors(state.residuals, count, place, state.factors, state.scratch)
+    measure_together(state.residuals, count, place, state.factors, state.together, state.scratch)
+    for row in range(rows):
+        if state.evidence[row] > _GIVEN_UP:
+            shares, ages = params.by_age[row], int(params.ages[row])
+            match_noise(state.together, shares, ages, state.noise[row], state.overlap)
+        state.noise[row, DRIFT] = drift
+    for row in range(rows, 2 * rows):  # the history shows demand, as if it came at once
+        for part in range(state.noise.shape[1]):
+            state.noise[row, part] = state.noise[0, part]
 
 
 def _correct_season(state: AdaptiveState, params: AdaptiveParams, first: int, stop: int) -> None:
@@ -209,7 +318,7 @@ def _correct_season(state: AdaptiveState, params: AdaptiveParams, first: int, st
     A filter knows weekdays, hours, and hours of weekends. A Friday evening is more than the sum of
     its day and its hour.
     """
-    weekly, windows = state.smoothing.shape[1], stop - first
+    weekly, windows = state.usual.shape[0], stop - first
     if weekly == 1 or windows < 2 * weekly:
         return
     for begin in range(weekly):
@@ -219,7 +328,7 @@ def _correct_season(state: AdaptiveState, params: AdaptiveParams, first: int, st
                 state.scratch[known] = state.residuals[window]
                 known += 1
         if known > 1:
-            place = (params.first // params.window + first + begin) % weekly
+            place = find_place(state, params, first + begin)
             before = state.corrections[place]
             median = find_median(state.scratch, 0, known)
             state.corrections[place] = (before + median) * known / (known + _USUAL_WEEKS)
@@ -227,53 +336,48 @@ def _correct_season(state: AdaptiveState, params: AdaptiveParams, first: int, st
                 state.residuals[window] += before - state.corrections[place]
 
 
-def _smooth_season(state: AdaptiveState, params: AdaptiveParams) -> None:
-    """Find how each shape of delay changes the season of a week, in logarithms by window."""
-    for row in range(params.mean_lags.shape[0]):
-        for place in range(state.smoothing.shape[1]):
-            smoothed, usual = 0.0, 0.0
-            for slot in range(place * params.window, (place + 1) * params.window):
-                usual += state.shape[slot]
-                for stretch in range(params.lag_shares.shape[1]):
-                    first = int(params.first_lags[row, stretch])
-                    stop = int(params.stop_lags[row, stretch])
-                    share = params.lag_shares[row, stretch] / (stop - first)
-                    if share > 0.0:
-                        for lag in range(first, stop):
-                            smoothed += share * state.shape[(slot - lag) % params.week]
-            state.smoothing[row, place] = math.log(max(smoothed, 1e-300) / max(usual, 1e-300))
-
-
 def _reset(state: AdaptiveState, params: AdaptiveParams, row: int) -> None:
     """Set a model to its prior."""
-    mean, covariance = state.means[row], state.covariances[row]
+    mean, covariance, noise = state.means[row], state.covariances[row], state.noise[row]
     for entry in range(mean.shape[0]):
         mean[entry] = 0.0
         for other in range(mean.shape[0]):
             covariance[entry, other] = 0.0
-    persistence = state.noise[0]
-    covariance[LEVEL, LEVEL] = state.noise[1] / (1.0 - persistence * persistence)
-    lifts = state.shares.shape[0]
+    covariance[LEVEL, LEVEL] = noise[WANDER] / (1.0 - noise[PERSISTENCE] * noise[PERSISTENCE])
+    lifts, per_day = state.mix.shape[0] - 1, state.factors.shape[0]
     for arm in range(lifts):
         for other in range(lifts):
             covariance[LIFTS + arm, LIFTS + other] = _PRIOR_LIFT * _PRIOR_LIFT
         covariance[LIFTS + arm, LIFTS + arm] *= 2.0
-    covariance[MEAN, MEAN] = _PRIOR_MEAN * _PRIOR_MEAN
-    part = _KNOWN_PART if row < params.mean_lags.shape[0] else _SMOOTHED_PART
+    covariance[MEAN, MEAN] = _PRIOR_MEAN * _PRIOR_MEAN + noise[DRIFT] * DAYS * per_day
+    part = _TOTALS_PART if row < params.mean_lags.shape[0] else _DEMAND_PART
     if state.marks[HAS_SEASON] == 0.0:
         mean[MEAN] = math.log(max(state.marks[SCALE], 1e-300))
         covariance[MEAN, MEAN] = _PRIOR_MEAN_ALONE * _PRIOR_MEAN_ALONE
         part = 1.0
-    begin, per_day = LIFTS + lifts, state.factors.shape[0]
-    for day in range(begin, min(begin + DAYS, mean.shape[0])):
-        covariance[day, day] = _PRIOR_WEEKDAY * _PRIOR_WEEKDAY * part * part
+    begin, last = LIFTS + lifts, mean.shape[0] - CELLS
+    for entry in range(last - state.covariates.shape[1], last):
+        covariance[entry, entry] = _PRIOR_COVARIATE * _PRIOR_COVARIATE
+    if state.usual.shape[0] > 1:
+        for day in range(begin, begin + DAYS):
+            covariance[day, day] = _PRIOR_WEEKDAY * _PRIOR_WEEKDAY * part * part
     if per_day > 1:
         for hour in range(per_day):
             for other in range(per_day):
                 apart = min(abs(hour - other), per_day - abs(hour - other)) * 24.0 / per_day
-                alike = math.exp(-apart / _ALIKE_HOURS)
+                alike = math.exp(-apart / _ALIKE_HOURS) * part * part
                 at, to = begin + DAYS + hour, begin + DAYS + other
-                covariance[at, to] = _PRIOR_HOUR * _PRIOR_HOUR * alike * part * part
-                covariance[at + per_day, to + per_day] = (
-                    _PRIOR_WEEKEND * _PRIOR_WEEKEND * alike * part * part
-                )
+                covariance[at, to] = _PRIOR_HOUR * _PRIOR_HOUR * alike
+                covariance[at + per_day, to + per_day] = _PRIOR_WEEKEND * _PRIOR_WEEKEND * alike
+
+
+def _fix_lifts(state: AdaptiveState, params: AdaptiveParams, row: int) -> None:
+    """Set a model to its prior, but take the lifts that it has found as known."""
+    lifts = state.mix.shape[0] - 1
+    for arm in range(lifts):
+        state.normals[arm] = state.means[row, LIFTS + arm]
+    _reset(state, params, row)
+    for arm in range(lifts):
+        state.means[row, LIFTS + arm] = state.normals[arm]
+        for other in range(lifts):
+            state.covariances[row, LIFTS + arm, LIFTS + other] = 0.0

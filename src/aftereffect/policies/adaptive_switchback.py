@@ -10,16 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aftereffect._core import Calendar, SlotKernels, register
+from aftereffect._core import Calendar, SlotKernels, Vector, register
 from aftereffect.errors import ParameterError
 from aftereffect.policies._delay_shapes import list_shapes
-from aftereffect.policies._demand_model import LIFTS
-from aftereffect.policies._switchback_models import NOISE, advance
+from aftereffect.policies._demand_model import LIFTS, NOISE_PARTS
+from aftereffect.policies._demand_noise import LAGS
+from aftereffect.policies._switchback_models import advance
 from aftereffect.policies._switchback_windows import (
+    CELLS,
     DAYS,
     DECISIONS,
-    HAS_SEASON,
-    LENGTH,
     MARKS,
     AdaptiveParams,
     AdaptiveState,
@@ -33,13 +33,13 @@ MAX_ARMS = 64
 _CAPACITY = 2**14
 #: The most windows per day; a day has as many as divide it.
 _MAX_WINDOWS_PER_DAY = 6
-#: The length of a block, in mean lags.
-_BLOCK = 0.65
-#: Draws from the posterior per decision; how much wider than it they are, as a variance; and the
-#: power that makes likely arms likelier.
-_DRAWS, _WIDER, _POWER = 128, 1.7, 1.5
-#: The standard deviation of what a burst adds to one visit of an arm.
-_VISIT = 0.05
+#: The length of a block, in mean lags of a model that is drawn: where the history shows totals, and
+#: where it shows demand, so that shorter blocks can be told apart.
+_BLOCK, _DEMAND_BLOCK = 1.0, 0.3
+#: The part of the mean lag of all models that a block takes at least into account.
+_MIN_LAG = 0.5
+#: Draws from the posterior per decision, and the power that makes likely arms likelier.
+_DRAWS, _POWER = 128, 2.0
 #: The smallest probability of all arms together, in the first decision; it falls with their number.
 _FLOOR = 0.3
 
@@ -51,17 +51,23 @@ def decide(
     advance(state, params)
     mean_lag = _weigh_models(state, params)
     _find_probabilities(state, rng)
-    arms = state.probabilities.shape[0]
-    arm, left = 0, rng.random() - state.probabilities[0]
-    while left >= 0.0 and arm < arms - 1:
-        arm += 1
-        left -= state.probabilities[arm]
-    shortest = 1 if state.marks[HAS_SEASON] == 1.0 else max(state.factors.shape[0], 1)
-    windows = max(int(_BLOCK * mean_lag / params.window + 0.5), shortest)
-    length = windows * params.window - t % params.window  # blocks end with windows
-    state.marks[LENGTH] = length
+    arm = _draw(state.probabilities, state.probabilities.shape[0], rng)
+    # Long blocks only teach something if effects last long; which is not known.
+    row, rows = _draw(state.scratch, state.evidence.shape[0], rng), params.mean_lags.shape[0]
+    lag = max(params.mean_lags[row % rows], _MIN_LAG * mean_lag)
+    block = _BLOCK if row < rows else _DEMAND_BLOCK
+    windows = max(int(block * lag / params.window + 0.5), 1)
     state.marks[DECISIONS] += 1.0
-    return arm, length
+    return arm, windows * params.window - t % params.window  # blocks end with windows
+
+
+def _draw(chances: Vector, count: int, rng: np.random.Generator) -> int:
+    """Draw a number from 0 to count - 1 with these probabilities."""
+    number, left = 0, rng.random() - chances[0]
+    while left >= 0.0 and number < count - 1:
+        number += 1
+        left -= chances[number]
+    return number
 
 
 def _weigh_models(state: AdaptiveState, params: AdaptiveParams) -> float:
@@ -103,14 +109,11 @@ def _find_probabilities(state: AdaptiveState, rng: np.random.Generator) -> None:
 
 
 def _factorise(state: AdaptiveState, row: int) -> None:
-    """Put the Cholesky factor of the lifts' covariance, widened, into `state.factor`."""
-    lifts = state.shares.shape[0]
+    """Put the Cholesky factor of the covariance of the lifts, scaled, into `state.factor`."""
+    lifts = state.mix.shape[0] - 1
     for arm in range(lifts):
         for other in range(arm + 1):
-            number = _WIDER * state.covariances[row, LIFTS + arm, LIFTS + other]
-            number += _VISIT * _VISIT / (state.visits[0] + 0.5)
-            if arm == other:
-                number += _VISIT * _VISIT / (state.visits[arm + 1] + 0.5)
+            number = state.scales[row] * state.covariances[row, LIFTS + arm, LIFTS + other]
             for inner in range(other):
                 number -= state.factor[arm, inner] * state.factor[other, inner]
             if arm == other:
@@ -121,7 +124,7 @@ def _factorise(state: AdaptiveState, row: int) -> None:
 
 def _draw_best(state: AdaptiveState, row: int, rng: np.random.Generator) -> int:
     """Draw lifts from one model; return the best arm."""
-    lifts, best, highest = state.shares.shape[0], 0, 0.0
+    lifts, best, highest = state.mix.shape[0] - 1, 0, 0.0
     for arm in range(lifts):
         # Box and Muller: a kernel draws with rng.random() only.
         radius = math.sqrt(-2.0 * math.log(1.0 - rng.random()))
@@ -180,7 +183,7 @@ class AdaptiveSwitchback(CalendarPolicy):
                 "use another policy, such as ars-ucb"
             )
         week = Calendar(self.slots_per_day or 0, self.first).slots_per_week
-        return AdaptiveParams(week, self.first, self._window, *list_shapes())
+        return AdaptiveParams(week, self.first, self._window, *list_shapes(self._window))
 
     @property
     def _window(self) -> int:
@@ -198,30 +201,37 @@ class AdaptiveSwitchback(CalendarPolicy):
         per_day, lifts = self.slots_per_day or 0, arms - 1
         windows_per_day = max(per_day // self._window, 1)
         season = 0 if per_day == 0 else DAYS + (2 * windows_per_day if windows_per_day > 1 else 0)
-        entries, week = LIFTS + lifts + season, max(DAYS * per_day, 1)
-        rows = len(list_shapes().mean_lags)
+        entries, week = LIFTS + lifts + season + covariates + CELLS, max(DAYS * per_day, 1)
+        weekly, windows = week // self._window, slots // self._window + 1
+        rows, ages = list_shapes(self._window).by_age.shape
         return AdaptiveState(
             totals=np.full(slots, np.nan),
             arms=np.zeros(slots),
             covariates=np.full((slots, covariates), np.nan),
-            sums=np.zeros((arms, slots + 1)),
             marks=np.zeros(MARKS),
             shape=np.ones(week),
-            noise=np.array(NOISE),
+            usual=np.zeros(weekly),
+            arrivals=np.zeros((rows, weekly, ages)),
+            noise=np.zeros((2 * rows, len(NOISE_PARTS))),
             factors=np.ones(windows_per_day),
-            smoothing=np.zeros((rows, week // self._window)),
-            corrections=np.zeros(week // self._window),
+            corrections=np.zeros(weekly),
+            centres=np.zeros(covariates),
+            spreads=np.ones(covariates),
             means=np.zeros((2 * rows, entries)),
             covariances=np.zeros((2 * rows, entries, entries)),
             evidence=np.zeros(2 * rows),
-            visits=np.zeros(arms),
+            scales=np.ones(2 * rows),
             probabilities=np.full(arms, 1 / arms),
-            shares=np.zeros(lifts),
-            season=np.zeros(3),
-            reference=np.zeros(lifts),
+            entries=np.zeros(entries),
+            parts=np.zeros(entries),
+            mix=np.zeros(arms),
+            loads=np.zeros(entries),
             products=np.zeros(entries),
             gains=np.zeros(entries),
-            residuals=np.zeros(slots // self._window + 1),
+            residuals=np.zeros(windows),
+            weights=np.ones(windows),
+            together=np.zeros(LAGS),
+            overlap=np.zeros(LAGS),
             scratch=np.zeros(max(2 * week + slots, 2 * rows)),
             factor=np.zeros((lifts, lifts)),
             normals=np.zeros(lifts),
