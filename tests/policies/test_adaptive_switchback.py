@@ -38,7 +38,7 @@ NONE = np.zeros(0)
 def make_filter(size, *, seed):
     root = 0.3 * RNG(seed).normal(size=(size, size))
     scratch = (np.zeros(size) for _ in range(3))
-    return Filter(RNG(seed).normal(size=size), root @ root.T, *scratch)
+    return Filter(size, RNG(seed).normal(size=size), root @ root.T, *scratch)
 
 
 def test_the_filter_is_that_of_kalman_where_nothing_surprises():
@@ -79,7 +79,7 @@ def test_the_filter_is_that_of_kalman_where_nothing_surprises():
 def test_a_large_surprise_moves_less_than_a_small_one():
     moved = []
     for surprise in (0.15, 4.5):
-        model = Filter(np.zeros(4), np.diag([1e-4, 1e-4, 0.01, 0]), *np.zeros((3, 4)))
+        model = Filter(4, np.zeros(4), np.diag([1e-4, 1e-4, 0.01, 0]), *np.zeros((3, 4)))
         enter_demand(model, np.array([0.9, 1e-5, 0, 0.01]), 1.0, np.array([2.0]), np.ones(1), 1, 3)
         model.loads[3] = 1
         learn_total(model, surprise, 1e-4, 3, AS_THEY_COME, np.zeros(1), 0)
@@ -90,7 +90,7 @@ def test_a_large_surprise_moves_less_than_a_small_one():
 def test_weights_that_were_written_down_are_used():
     weights, found = np.ones(1), []
     for mode, surprise in ((WRITING, 3.0), (WRITTEN, 0.1), (AS_THEY_COME, 0.1)):
-        model = Filter(np.zeros(3), np.eye(3), *np.zeros((3, 3)))
+        model = Filter(3, np.zeros(3), np.eye(3), *np.zeros((3, 3)))
         model.loads[1] = 1
         found.append(learn_total(model, surprise, 0.0, 2, mode, weights, 0))
     assert found[0] == pytest.approx(4 / 0.774)  # a square of nine is cut

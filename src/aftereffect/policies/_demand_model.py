@@ -40,8 +40,12 @@ _CUT, _CUT_MEAN = 4.0, 0.774
 
 
 class Filter(NamedTuple):
-    """The posterior of one model, and scratch space. Loads say how a total depends on entries."""
+    """The posterior of one model, and scratch space. Loads say how a total depends on entries.
 
+    Only the first `size` entries are in use.
+    """
+
+    size: int
     mean: Vector
     covariance: Matrix
     loads: Vector
@@ -63,8 +67,7 @@ def enter_demand(
     Demand is the level, plus the first `count` of the `entries`, times their `parts`, plus noise
     with `factor` times the usual variance.
     """
-    mean, covariance, _, products, _ = model
-    size = mean.shape[0]
+    size, mean, covariance, _, products, _ = model
     mean[LEVEL] *= noise[PERSISTENCE]
     for entry in range(size):
         covariance[LEVEL, entry] *= noise[PERSISTENCE]
@@ -99,8 +102,7 @@ def learn_total(
     ``weights[here]`` is where the weight of the window is written down. In the mode `WRITING`,
     returns instead how large the surprise is: its square over its variance, 1 in the mean.
     """
-    mean, covariance, loads, products, gains = model
-    size = mean.shape[0]
+    size, mean, covariance, loads, products, gains = model
     for entry in range(size):
         products[entry] = 0.0
     for other in range(size):

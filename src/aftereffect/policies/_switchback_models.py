@@ -76,7 +76,7 @@ _USUAL_SCALE, _MIN_SCALE = 40.0, 0.3
 #: A model whose evidence is so far below the best is given up; and what its evidence then is.
 _HOPELESS, _GIVEN_UP = 14.0, -1e9
 #: All windows are fitted again when there are so many times as many.
-_REFIT = 1.15
+_REFIT = 1.25
 #: The largest logarithm of demand over what is usual.
 _MAX_DEMAND = 5.0
 
@@ -182,13 +182,18 @@ def _fold(
     state: AdaptiveState, params: AdaptiveParams, row: int, first: int, stop: int, mode: int
 ) -> float:
     """Fold windows into one model; return the sum over those from slot 0 on (see `learn_total`)."""
-    model = Filter(
-        state.means[row], state.covariances[row], state.loads, state.products, state.gains
-    )
     shape, per_day = row % params.mean_lags.shape[0], state.factors.shape[0]
     shows_demand = row != shape
     cells, newest = min(int(params.ages[shape]), CELLS), _find_newest(params, shape)
     line, start = state.means.shape[1] - CELLS, _find_first(state, params)
+    model = Filter(
+        line + cells,
+        state.means[row],
+        state.covariances[row],
+        state.loads,
+        state.products,
+        state.gains,
+    )
     squares = 0.0
     for age in range(int(params.ages[shape])):
         squares += params.by_age[shape, age] * params.by_age[shape, age]
