@@ -33,8 +33,9 @@ AS_THEY_COME, SLOWLY, WRITING, WRITTEN = range(4)
 _SURPRISE, _SLOW_SURPRISE = 1.2, 1.5
 #: The part of the square of a surprise by which the level may have jumped, and the largest jump.
 _JUMP, _MAX_JUMP = 0.01, 0.1
-#: The most that one window counts against a model, in squared deviations.
-_MAX_SQUARE = 9.0
+#: The degrees of freedom of Student's t, by which the likelihood of a surprise is computed. It is a
+#: density: a model that expects too little noise does not gain by it.
+_FREEDOM = 4.0
 #: The most that one window counts where noise is measured, and its mean for normal noise.
 _CUT, _CUT_MEAN = 4.0, 0.774
 
@@ -119,9 +120,10 @@ def learn_total(
     elif mode == WRITTEN:
         excess = weights[here]
     spread = variance * (excess if mode == SLOWLY else excess * excess)
-    found = -0.5 * (math.log(spread) + min(surprise * surprise / spread, _MAX_SQUARE))
+    square = surprise * surprise / variance
+    found = -0.5 * (math.log(variance) + (_FREEDOM + 1.0) * math.log1p(square / _FREEDOM))
     if mode == WRITING:
-        found = min(surprise * surprise / variance, _CUT) / _CUT_MEAN
+        found = min(square, _CUT) / _CUT_MEAN
     load = loads[newest]
     if excess > 1.0 and load > 0.0:
         jump = min(_JUMP * excess * excess * variance / (load * load), _MAX_JUMP)
