@@ -67,9 +67,9 @@ _ALIKE_HOURS = 6.0
 #: The part of the variance of noise that is wrongly reported, and its least standard deviation.
 _REPORTED, _MIN_REPORTED = 0.05, 0.003
 #: The prior of a shape of delay falls with this power of its mean lag.
-_LAG_POWER = 1.0
-#: How much the likelihood of a window counts: windows are not independent.
-_EVIDENCE = 0.5
+_LAG_POWER = 0.5
+#: How much the likelihood of a window counts: noise is never quite as it is modelled.
+_EVIDENCE = 0.25
 #: The number of windows for which the noise that a model expects counts as much as its surprises;
 #: and the smallest scale.
 _USUAL_SCALE, _MIN_SCALE = 40.0, 0.3
