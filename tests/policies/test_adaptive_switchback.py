@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import aftereffect as ae
 from aftereffect.policies import adaptive_switchback
@@ -71,7 +72,8 @@ def test_the_filter_is_that_of_kalman_where_nothing_surprises():
         mine.loads[:] = loads
         found = learn_total(mine, surprise, 0.02, cell, AS_THEY_COME, np.zeros(9), window)
         mean, covariance = mean + gain * surprise, covariance - np.outer(gain, loads @ covariance)
-        assert found == pytest.approx(-0.5 * (math.log(variance) + 0.25))
+        density = stats.t(4).logpdf(0.5) - stats.t(4).logpdf(0) - 0.5 * math.log(variance)
+        assert found == pytest.approx(density)
         assert mine.mean == pytest.approx(mean)
         assert mine.covariance == pytest.approx(covariance)
 
@@ -88,14 +90,15 @@ def test_a_large_surprise_moves_less_than_a_small_one():
 
 
 def test_weights_that_were_written_down_are_used():
-    weights, found = np.ones(1), []
+    weights, found, moved = np.ones(1), [], []
     for mode, surprise in ((WRITING, 3.0), (WRITTEN, 0.1), (AS_THEY_COME, 0.1)):
         model = Filter(3, np.zeros(3), np.eye(3), *np.zeros((3, 3)))
         model.loads[1] = 1
         found.append(learn_total(model, surprise, 0.0, 2, mode, weights, 0))
+        moved.append(model.mean[1])
     assert found[0] == pytest.approx(4 / 0.774)  # a square of nine is cut
     assert weights[0] == pytest.approx(3 / 1.2)
-    assert found[1] < found[2] - 0.9  # the variance counts as 6.25 times as large
+    assert moved == pytest.approx([3 / 2.5**2, 0.1 / 2.5**2, 0.1])
 
 
 def test_arrivals_are_those_of_a_convolution():

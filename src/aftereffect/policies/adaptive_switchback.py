@@ -163,7 +163,7 @@ class AdaptiveSwitchback(CalendarPolicy):
     >>> state, params = policy.initial(arms=3), policy.params(arms=3, horizon=100)
     >>> arm, slots = decide(state, params, 0, np.random.default_rng(1))
     >>> slots, state.probabilities.sum().round(6).item()
-    (24, 1.0)
+    (4, 1.0)
     """
 
     slots_per_day: int | None = None
