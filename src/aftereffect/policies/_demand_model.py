@@ -31,8 +31,9 @@ AS_THEY_COME, SLOWLY, WRITING, WRITTEN = range(4)
 
 #: Deviations from which on a surprise has less weight.
 _SURPRISE, _SLOW_SURPRISE = 1.2, 1.5
-#: The part of the square of a surprise by which the level may have jumped, and the largest jump.
-_JUMP, _MAX_JUMP = 0.01, 0.1
+#: The part of the square of a surprise by which the level may have jumped, and the largest jump. If
+#: the load of the newest demand is smaller than the third number, a total says nothing of a jump.
+_JUMP, _MAX_JUMP, _MIN_LOAD = 0.01, 0.1, 1e-3
 #: The degrees of freedom of Student's t, by which the likelihood of a surprise is computed. It is a
 #: density: a model that expects too little noise does not gain by it.
 _FREEDOM = 4.0
@@ -125,7 +126,7 @@ def learn_total(
     if mode == WRITING:
         found = min(square, _CUT) / _CUT_MEAN
     load = loads[newest]
-    if excess > 1.0 and load > 0.0:
+    if excess > 1.0 and load > _MIN_LOAD:
         jump = min(_JUMP * excess * excess * variance / (load * load), _MAX_JUMP)
         covariance[LEVEL, LEVEL] += jump
         covariance[LEVEL, newest] += jump

@@ -33,8 +33,8 @@ MAX_ARMS = 64
 _CAPACITY = 2**14
 #: The most windows per day; a day has as many as divide it.
 _MAX_WINDOWS_PER_DAY = 6
-#: The length of a block, in mean lags of a model that is drawn: where the history shows totals, and
-#: where it shows demand, so that shorter blocks can be told apart.
+#: The length of a block, in mean lags: if the history shows totals, and if it shows demand. In the
+#: second case the delay is known well, and short blocks can be told apart.
 _BLOCK, _DEMAND_BLOCK = 1.0, 0.3
 #: The part of the mean lag of all models that a block takes at least into account.
 _MIN_LAG = 0.5
@@ -52,7 +52,7 @@ def decide(
     mean_lag = _weigh_models(state, params)
     _find_probabilities(state, rng)
     arm = _draw(state.probabilities, state.probabilities.shape[0], rng)
-    # Long blocks only teach something if effects last long; which is not known.
+    # How long effects last is not known. So the delay that the block is made for is drawn as well.
     row, rows = _draw(state.scratch, state.evidence.shape[0], rng), params.mean_lags.shape[0]
     lag = max(params.mean_lags[row % rows], _MIN_LAG * mean_lag)
     block = _BLOCK if row < rows else _DEMAND_BLOCK
