@@ -462,7 +462,7 @@ def test_the_commands_of_the_documents(document, tmp_path):
     assert done.returncode == 0, done.stderr
     for command, promised in re.findall(r"^(.*?) +# (slot .*)$", commands, re.MULTILINE):
         assert promised in done.stdout, command
-    assert "next: slot 2 (2018-10-01 02:00) plays B, planned up to slot 3" in done.stdout
+    assert "next: slot 2 (2018-10-01 02:00) plays B, planned up to slot 23" in done.stdout
 
 
 @pytest.mark.usefixtures("banner")

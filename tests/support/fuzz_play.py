@@ -10,7 +10,14 @@ from aftereffect._core import SlotKernels
 from aftereffect.bandits import ENGINES
 from aftereffect.delays import ArmwiseDelay
 from aftereffect.policies import named_arrays
-from aftereffect.simulation import Task, interpret_driver, plan_study, prepare, run_batch
+from aftereffect.simulation import (
+    Task,
+    interpret_driver,
+    load_decide,
+    plan_study,
+    prepare,
+    run_batch,
+)
 from fuzz_cases import COMPILED, COMPILED_REWARDS, COMPILED_SPREADS, Case
 
 #: Totals that are told live, besides those between 0 and 1.
@@ -43,7 +50,8 @@ def examined(case: Case, raising: bool = False) -> str:
 
 
 def compile_all() -> None:
-    """Make the machine code that cases of the kind `COMPILED` run."""
+    """Make the machine code that cases of the kind `COMPILED` run, and live experiments."""
+    load_decide(ae.AdaptiveSwitchback(slots_per_day=0))
     modest = {
         ae.UniformDelay: (1, 2),
         ae.Interval: (1, 2),

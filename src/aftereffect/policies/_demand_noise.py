@@ -103,7 +103,9 @@ def measure_together(
     persistence, level, variance = _USUAL_NOISE
     for lag in range(LAGS):
         pairs = _USUAL
-        total = _USUAL * (level * math.pow(persistence, lag) + (variance if lag == 0 else 0.0))
+        total = _USUAL * (
+            level * math.pow(persistence, float(lag)) + (variance if lag == 0 else 0.0)
+        )
         for window in range(lag, count):
             one, other = residuals[window], residuals[window - lag]
             if not (math.isnan(one) or math.isnan(other)):
@@ -133,7 +135,7 @@ def match_noise(
         for lag in range(LAGS):
             by_level, by_variance = 0.0, overlap[lag] if lag < reach else 0.0
             for apart in range(1 - reach, reach):
-                by_level += overlap[abs(apart)] * math.pow(persistence, abs(lag - apart))
+                by_level += overlap[abs(apart)] * math.pow(persistence, float(abs(lag - apart)))
             levels += by_level * by_level
             variances += by_variance * by_variance
             both += by_level * by_variance
