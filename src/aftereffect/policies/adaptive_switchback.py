@@ -38,8 +38,8 @@ _MAX_WINDOWS_PER_DAY = 6
 _BLOCK, _DEMAND_BLOCK = 1.0, 0.3
 #: The part of the mean lag of all models that a block takes at least into account.
 _MIN_LAG = 0.5
-#: Draws from the posterior per decision, and the power that makes likely arms likelier.
-_DRAWS, _POWER = 128, 2.0
+#: Draws from the posterior per decision.
+_DRAWS = 128
 #: The smallest probability of all arms together, in the first decision; it falls with their number.
 _FLOOR = 0.3
 
@@ -101,7 +101,7 @@ def _find_probabilities(state: AdaptiveState, rng: np.random.Generator) -> None:
             drawn += count
     total = 0.0
     for arm in range(arms):
-        chances[arm] = math.pow(chances[arm] / drawn, _POWER)
+        chances[arm] *= chances[arm]  # likely arms become likelier
         total += chances[arm]
     floor = min(_FLOOR / (state.marks[DECISIONS] + 1.0), 0.5) / arms
     for arm in range(arms):
