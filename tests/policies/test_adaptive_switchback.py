@@ -30,6 +30,7 @@ from aftereffect.policies._demand_noise import (
 )
 from aftereffect.policies._switchback_models import _expect, advance
 from aftereffect.policies._switchback_windows import CELLS, observe, spread_season
+from aftereffect.testing._common import check_compiled
 
 RNG = np.random.default_rng
 #: No covariates.
@@ -244,6 +245,24 @@ def test_a_late_total_counts_at_its_own_slot():
 
 
 @pytest.mark.compiled
+@pytest.mark.parametrize("weeks_before", [0, 16])
+def test_comparing_delays_is_the_same_in_plain_python(weeks_before):
+    bandit = ae.SeasonalBandit(
+        [0, 0.1], slot="1w", weeks_before=weeks_before, feed=ae.Defects(missing=0.1, late=2)
+    )
+    check_compiled(ae.AdaptiveSwitchback(slots_per_day=0), bandit, 16, engines=["roundwise"])
+
+
+@pytest.mark.compiled
+def test_it_loses_less_if_it_is_told_the_delay():
+    """A dead time is hard to tell from noise."""
+    bandit = ae.SeasonalBandit([0, 0.1, 0.2], "interval(4, 11)", season="ar+weekday", noise=0.1)
+    policies = [ae.AdaptiveSwitchback(delay=bandit.delay), ae.AdaptiveSwitchback()]
+    told, learned = (runs.final for runs in ae.simulate(policies, bandit, 1_344, 100, seed=4))
+    assert told.mean() + 4 * math.hypot(told.std(), learned.std()) / 10 < learned.mean()
+
+
+@pytest.mark.compiled
 def test_it_loses_less_than_fixed_switchbacks_with_and_without_defects():
     """With totals that are right and come at once, and with some that are missing, wrong or late."""
     policies = [ae.AdaptiveSwitchback(), ae.FixedSwitchback(24, 2), ae.FixedSwitchback(12, 4)]
@@ -288,6 +307,21 @@ def test_it_learns_without_a_history(slot):
 def test_what_would_take_too_much_memory_is_refused(policy, arms, horizon, limit):
     with pytest.raises(ae.ParameterError, match=limit):
         ae.simulate(policy, ae.StochasticBandit([0.5] * arms), horizon, 1)
+
+
+@pytest.mark.parametrize(
+    ("delay", "expected"),
+    [
+        ("geometric(0.9999)", "at most 2,000 slots"),
+        ("power-law(1.5)", "at most 2,000 slots"),
+        ("ars-ucb", "expected a delay"),
+        (3, "expected a delay"),
+        ("per-arm([immediate, geometric(.5)])", "'per-arm' cannot be used here"),
+    ],
+)
+def test_delays_that_it_cannot_be_told_are_refused(delay, expected):
+    with pytest.raises((ae.ParameterError, ae.SpecError), match=expected):
+        ae.AdaptiveSwitchback(delay=delay)
 
 
 @pytest.mark.parametrize("given", [{"slots_per_day": -1}, {"slots_per_day": 1.5}, {"first": -3}])

@@ -54,6 +54,7 @@ SLOT_POLICIES: tuple[ae.Policy, ...] = (
     ae.FixedSwitchback(block=5, blocks_per_arm=3, slots_per_day=1, first=2),
     ae.OptimalSwitchback(carryover=3, blocks=12),
     ae.AdaptiveSwitchback(),
+    ae.AdaptiveSwitchback(delay=ae.Interval(0, 2)),
 )
 GROWTHS: tuple[ae.growth.Growth, ...] = (
     ae.growth.Power(0.5),

@@ -134,6 +134,8 @@ def check_kind(value: object, kind: type[S], given: str) -> S:
     if not isinstance(value, kind):
         what = f"the {value.kind} {name_of(type(value))!r}" if isinstance(value, Spec) else given
         known = ", ".join(map(name_of, list_registered(kind)))
+        if isinstance(value, Spec) and value.kind == kind.kind:
+            raise SpecError(f"{what} cannot be used here, only one of: {known}")
         raise SpecError(f"expected {add_article(kind.kind)}, got {what}; known: {known}")
     return value
 

@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from aftereffect._core import Matrix, Vector
+from aftereffect.delays import LagLaw
+from aftereffect.errors import ParameterError
 
 #: Slots in which nothing arrives, and the mean lag after them of what then fades.
 _FADING = (
@@ -21,6 +23,8 @@ _DEAD_TIMES = (
 )
 #: The largest mean lag of a shape, in windows: a run is too short to learn of longer ones.
 _MAX_LAG = 18
+#: A delay that is told is cut where so little of it is left; and the most lags that may remain.
+_TAIL, _MAX_LAGS = 0.005, 2_000
 
 
 class DelayShapes(NamedTuple):
@@ -36,8 +40,8 @@ class DelayShapes(NamedTuple):
     mean_lags: Vector
 
 
-def list_shapes(window: int) -> DelayShapes:
-    """List the shapes: at once, fading, even, and even after a dead time.
+def list_shapes(window: int, delay: LagLaw | None = None) -> DelayShapes:
+    """List the shapes: at once, fading, even, and even after a dead time; or only one that is told.
 
     Effects arrive over slots, but are seen in windows of some slots. The share by age is the mean
     over the slots of a window in which an effect may begin.
@@ -48,11 +52,7 @@ def list_shapes(window: int) -> DelayShapes:
     >>> shapes.by_age[14, :2].round(3)  # evenly over the lags 0, 1 and 2
     array([0.75, 0.25])
     """
-    shapes = [np.ones(1)]
-    shapes += [_fade(dead, mean) for dead, mean in _FADING]
-    shapes += [_spread(0, width) for width in _WIDTHS]
-    shapes += [_spread(dead, width) for dead, width in _DEAD_TIMES]
-    shapes = [shape for shape in shapes if shape @ np.arange(len(shape)) <= _MAX_LAG * window]
+    shapes = _list_usual(window) if delay is None else [cut_delay(delay)]
     lags = np.array([len(shape) for shape in shapes])
     ages = (lags + window - 2) // window + 1
     by_lag, by_age = np.zeros((len(shapes), lags.max())), np.zeros((len(shapes), ages.max()))
@@ -63,6 +63,34 @@ def list_shapes(window: int) -> DelayShapes:
             np.add.at(by_age[row], windows, shape / window)
     mean_lags = by_lag @ np.arange(by_lag.shape[1])
     return DelayShapes(by_lag, lags.astype(float), by_age, ages.astype(float), mean_lags)
+
+
+def cut_delay(delay: LagLaw) -> Vector:
+    """The shares of a delay at the lags 0, 1, ..., without a tail that hardly counts.
+
+    >>> from aftereffect import Interval
+    >>> cut_delay(Interval(1, 2))
+    array([0. , 0.5, 0.5])
+    """
+    lags = np.arange(_MAX_LAGS)
+    tails = delay.tail(lags)
+    if tails[-1] > _TAIL:
+        raise ParameterError(
+            f"adaptive-switchback takes a delay of at most {_MAX_LAGS:,} slots, and {delay} is "
+            "longer: use longer slots"
+        )
+    shares: Vector = delay.share(lags[: int(np.argmax(tails <= _TAIL)) + 1])
+    shares /= shares.sum()
+    return shares
+
+
+def _list_usual(window: int) -> list[Vector]:
+    """The shapes to compare if nothing is told."""
+    shapes = [np.ones(1)]
+    shapes += [_fade(dead, mean) for dead, mean in _FADING]
+    shapes += [_spread(0, width) for width in _WIDTHS]
+    shapes += [_spread(dead, width) for dead, width in _DEAD_TIMES]
+    return [shape for shape in shapes if shape @ np.arange(len(shape)) <= _MAX_LAG * window]
 
 
 def _fade(dead: int, mean: int) -> Vector:

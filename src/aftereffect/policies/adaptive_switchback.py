@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aftereffect._core import Calendar, SlotKernels, Vector, register
+from aftereffect._core import Calendar, SlotKernels, Vector, as_spec, register
+from aftereffect.delays import LagLaw
 from aftereffect.errors import ParameterError
-from aftereffect.policies._delay_shapes import list_shapes
+from aftereffect.policies._delay_shapes import DelayShapes, cut_delay, list_shapes
 from aftereffect.policies._demand_model import LIFTS, NOISE_PARTS
 from aftereffect.policies._demand_noise import LAGS
 from aftereffect.policies._switchback_models import advance
@@ -156,6 +157,8 @@ class AdaptiveSwitchback(CalendarPolicy):
         if not given.
     first
         The place of slot 0 in its week, in slots since Monday 0:00.
+    delay
+        How effects arrive, such as ``interval(0, 23)``, if you know it; else it is learned.
 
     Examples
     --------
@@ -168,9 +171,13 @@ class AdaptiveSwitchback(CalendarPolicy):
 
     slots_per_day: int | None = None
     first: int = 0
+    delay: LagLaw | None = None
 
     def __post_init__(self) -> None:
         self._check_calendar()
+        if self.delay is not None:
+            self._set(delay=as_spec(self.delay, LagLaw))
+            cut_delay(self.delay)  # refuses one that is too long
 
     def kernels(self) -> SlotKernels:
         return _KERNELS
@@ -183,7 +190,11 @@ class AdaptiveSwitchback(CalendarPolicy):
                 "use another policy, such as ars-ucb"
             )
         week = Calendar(self.slots_per_day or 0, self.first).slots_per_week
-        return AdaptiveParams(week, self.first, self._window, *list_shapes(self._window))
+        return AdaptiveParams(week, self.first, self._window, *self._shapes)
+
+    @property
+    def _shapes(self) -> DelayShapes:
+        return list_shapes(self._window, self.delay)
 
     @property
     def _window(self) -> int:
@@ -203,7 +214,7 @@ class AdaptiveSwitchback(CalendarPolicy):
         season = 0 if per_day == 0 else DAYS + (2 * windows_per_day if windows_per_day > 1 else 0)
         entries, week = LIFTS + lifts + season + covariates + CELLS, max(DAYS * per_day, 1)
         weekly, windows = week // self._window, slots // self._window + 1
-        rows, ages = list_shapes(self._window).by_age.shape
+        rows, ages = self._shapes.by_age.shape
         return AdaptiveState(
             totals=np.full(slots, np.nan),
             arms=np.zeros(slots),
