@@ -79,9 +79,9 @@ def cut_delay(delay: LagLaw) -> Vector:
             f"adaptive-switchback takes a delay of at most {_MAX_LAGS:,} slots, and {delay} is "
             "longer: use longer slots"
         )
-    shares: Vector = delay.share(lags[: int(np.argmax(tails <= _TAIL)) + 1])
-    shares /= shares.sum()
-    return shares
+    shares = delay.share(lags[: int(np.argmax(tails <= _TAIL)) + 1])
+    parts: Vector = shares / shares.sum()
+    return parts
 
 
 def _list_usual(window: int) -> list[Vector]:
