@@ -141,6 +141,10 @@ class Engine(NamedTuple):
     covariates: Matrix = np.zeros((1, 0))
 
 
+#: The most windows of a day: totals of windows are less noisy than those of slots, and fewer.
+_MAX_WINDOWS_PER_DAY = 6
+
+
 class Calendar(NamedTuple):
     """How slots lie in days and weeks: slots per day, and the place of slot 0 in its week.
 
@@ -148,8 +152,9 @@ class Calendar(NamedTuple):
 
     Examples
     --------
-    >>> Calendar(slots_per_day=24, first=0).slots_per_week
-    168
+    >>> calendar = Calendar(slots_per_day=24, first=0)
+    >>> calendar.slots_per_week, calendar.window
+    (168, 4)
     """
 
     slots_per_day: int = 0
@@ -159,3 +164,14 @@ class Calendar(NamedTuple):
     def slots_per_week(self) -> int:
         """The number of slots in a week; 1 where slots are longer than days."""
         return max(7 * self.slots_per_day, 1)
+
+    @property
+    def windows_per_day(self) -> int:
+        """The parts of a day for which totals are added up: as many as divide it, at most six."""
+        parts = range(_MAX_WINDOWS_PER_DAY, 0, -1)
+        return next(count for count in parts if max(self.slots_per_day, 1) % count == 0)
+
+    @property
+    def window(self) -> int:
+        """The number of slots whose totals are added up."""
+        return max(self.slots_per_day, 1) // self.windows_per_day

@@ -5,6 +5,7 @@ Modules with an underscore hold what several policies share.
 
 from aftereffect._core import Params, State
 from aftereffect.policies._averages import kl_bernoulli
+from aftereffect.policies._delay_shapes import list_shapes
 from aftereffect.policies.adaptive_switchback import AdaptiveSwitchback
 from aftereffect.policies.ars_clw import ArsClw
 from aftereffect.policies.ars_exp3 import ArsExp3
@@ -49,6 +50,7 @@ __all__ = [
     "State",
     "Ucb1",
     "kl_bernoulli",
+    "list_shapes",
     "map_arrays",
     "move_into",
     "named_arrays",

@@ -13,7 +13,7 @@ import numpy as np
 from aftereffect._core import Calendar, SlotKernels, Vector, as_spec, register
 from aftereffect.delays import LagLaw
 from aftereffect.errors import ParameterError
-from aftereffect.policies._delay_shapes import DelayShapes, cut_delay, list_shapes
+from aftereffect.policies._delay_shapes import cut_delay, list_shapes
 from aftereffect.policies._demand_model import LIFTS, NOISE_PARTS
 from aftereffect.policies._demand_noise import LAGS
 from aftereffect.policies._switchback_models import advance
@@ -32,8 +32,6 @@ from aftereffect.policies.base import CalendarPolicy
 MAX_ARMS = 64
 #: The slots that a state holds where their number is not known.
 _CAPACITY = 2**14
-#: The most windows per day; a day has as many as divide it.
-_MAX_WINDOWS_PER_DAY = 6
 #: The length of a block, in mean lags: if the history shows totals, and if it shows demand. In the
 #: second case the delay is known well, and short blocks can be told apart.
 _BLOCK, _DEMAND_BLOCK = 1.0, 0.3
@@ -189,32 +187,25 @@ class AdaptiveSwitchback(CalendarPolicy):
                 f"adaptive-switchback takes at most {MAX_ARMS} arms, got {arms:,}: "
                 "use another policy, such as ars-ucb"
             )
-        week = Calendar(self.slots_per_day or 0, self.first).slots_per_week
-        return AdaptiveParams(week, self.first, self._window, *self._shapes)
+        calendar = self._calendar
+        shapes = list_shapes(calendar.window, self.delay)
+        return AdaptiveParams(calendar.slots_per_week, self.first, calendar.window, *shapes)
 
     @property
-    def _shapes(self) -> DelayShapes:
-        return list_shapes(self._window, self.delay)
-
-    @property
-    def _window(self) -> int:
-        """The slots that are added up into one observation."""
-        per_day = self.slots_per_day or 1
-        windows = _MAX_WINDOWS_PER_DAY
-        while per_day % windows:
-            windows -= 1
-        return per_day // windows
+    def _calendar(self) -> Calendar:
+        return Calendar(self.slots_per_day or 0, self.first)
 
     def initial(self, arms: int) -> AdaptiveState:
         return self.initial_for(arms, _CAPACITY)
 
     def initial_for(self, arms: int, slots: int, covariates: int = 0) -> AdaptiveState:
-        per_day, lifts = self.slots_per_day or 0, arms - 1
-        windows_per_day = max(per_day // self._window, 1)
-        season = 0 if per_day == 0 else DAYS + (2 * windows_per_day if windows_per_day > 1 else 0)
-        entries, week = LIFTS + lifts + season + covariates + CELLS, max(DAYS * per_day, 1)
-        weekly, windows = week // self._window, slots // self._window + 1
-        rows, ages = self._shapes.by_age.shape
+        calendar, lifts = self._calendar, arms - 1
+        week, window = calendar.slots_per_week, calendar.window
+        windows_per_day = calendar.windows_per_day
+        season = 0 if week == 1 else DAYS + (2 * windows_per_day if windows_per_day > 1 else 0)
+        entries = LIFTS + lifts + season + covariates + CELLS
+        weekly, windows = week // window, slots // window + 1
+        rows, ages = list_shapes(window, self.delay).by_age.shape
         return AdaptiveState(
             totals=np.full(slots, np.nan),
             arms=np.zeros(slots),
