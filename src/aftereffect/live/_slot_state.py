@@ -12,7 +12,7 @@ from aftereffect.live._rounds import Round, RoundPlan
 from aftereffect.live._state import Choice, ExperimentState
 from aftereffect.live.events import Event, Link
 from aftereffect.live.settings import Settings
-from aftereffect.policies import Policy, move_into
+from aftereffect.policies import Floors, Policy, move_into, slot_floors
 
 #: The slots for which a policy's state has room at first, and by which it grows.
 _ROOM = 4_096
@@ -28,6 +28,9 @@ def prepare_decide(policy: Policy) -> DecideSlots:
     In Python it would take seconds. It is compiled once on a machine, and loaded once in a process.
     """
     kernels = cast(SlotKernels, policy.kernels())
+    if isinstance(policy, Floors):  # their own part is quick: there is nothing more to compile
+        base = cast(SlotKernels, policy.base.kernels())
+        return slot_floors(SlotKernels(prepare_decide(policy.base), base.observe)).decide
     if kernels not in _decides:
         from aftereffect.simulation import load_decide  # which takes a second to import
 

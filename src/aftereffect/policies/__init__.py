@@ -21,6 +21,7 @@ from aftereffect.policies.base import (
 from aftereffect.policies.clw import Clw
 from aftereffect.policies.exp3 import Exp3
 from aftereffect.policies.fixed_switchback import FixedSwitchback
+from aftereffect.policies.floors import Floors, has_probabilities, slot_floors
 from aftereffect.policies.mini_batch import MiniBatch
 from aftereffect.policies.odaaf import GeneralizedOdaaf, Odaaf
 from aftereffect.policies.optimal_switchback import OptimalSwitchback
@@ -38,6 +39,7 @@ __all__ = [
     "Clw",
     "Exp3",
     "FixedSwitchback",
+    "Floors",
     "GeneralizedOdaaf",
     "MiniBatch",
     "Odaaf",
@@ -48,9 +50,11 @@ __all__ = [
     "SettleUcb",
     "State",
     "Ucb1",
+    "has_probabilities",
     "kl_bernoulli",
     "map_arrays",
     "move_into",
     "named_arrays",
     "round_kernels",
+    "slot_floors",
 ]
