@@ -121,8 +121,8 @@ class SlotState(ExperimentState):
             arm, slots = decide(self.policy_state, self.params, place, self.draws.generator)
             until = self._find_end(place, int(slots))
             plan = RoundPlan(int(arm), until - self.next_slot + 1, until - self.next_slot + 1)
-            chances = [float(chance) for chance in self.policy_state.probabilities]
-            self.round = Round(self.rounds, plan, until, probabilities=json.dumps(chances))
+            chances = self._write_probabilities()
+            self.round = Round(self.rounds, plan, until, probabilities=chances)
         current = cast(Round, self.round)
         plan, until = current.plan, current.until
         chances_text = current.probabilities

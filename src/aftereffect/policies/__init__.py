@@ -21,7 +21,7 @@ from aftereffect.policies.base import (
 from aftereffect.policies.clw import Clw
 from aftereffect.policies.exp3 import Exp3
 from aftereffect.policies.fixed_switchback import FixedSwitchback
-from aftereffect.policies.floors import Floors, has_probabilities, slot_floors
+from aftereffect.policies.floors import MAX_FLOORS, Floors, has_probabilities, slot_floors
 from aftereffect.policies.mini_batch import MiniBatch
 from aftereffect.policies.odaaf import GeneralizedOdaaf, Odaaf
 from aftereffect.policies.optimal_switchback import OptimalSwitchback
@@ -30,6 +30,7 @@ from aftereffect.policies.settle_ucb import SettleUcb
 from aftereffect.policies.ucb1 import Ucb1
 
 __all__ = [
+    "MAX_FLOORS",
     "MAX_REMEMBERED",
     "AdaptiveSwitchback",
     "ArsClw",

@@ -64,7 +64,7 @@ class Policy(Spec, ABC):
         """Whether `absorb` learns what is right from a round whose arm `Floors` drew instead.
 
         If not, such rounds are not absorbed. This is so for policies that divide by the probability
-        with which they draw an arm, and for those whose next round follows from the arm of the last.
+        with which they draw an arm, and for those that plan a round by the arm of the last one.
         """
         return True
 
