@@ -11,6 +11,7 @@ import pytest
 import aftereffect as ae
 from aftereffect._core import Calendar, SlotKernels
 from aftereffect.policies.floors import plan_group
+from aftereffect.simulation import call_decide
 
 BASES = [
     "ars-ucb",
@@ -277,6 +278,19 @@ def test_what_the_base_needs_to_know_is_passed_on():
     assert radii == pytest.approx(
         ae.ArsUcb().radii(player.state.base, player.params.base, player.t)
     )
+
+
+def test_probabilities_of_policies_that_learn_from_rounds_are_checked(monkeypatch):
+    policy = ae.Floors("ucb1", SHARES)
+    check_decision(policy)
+    monkeypatch.setattr(policy.base.__class__, "chance", lambda _: lambda state, params, arm: 0.5)
+    with pytest.raises(ae.ParameterError, match="must sum to 1, got"):
+        check_decision(policy)
+
+
+def check_decision(policy):
+    rng = np.random.default_rng(1)
+    call_decide(policy, policy.initial(3), policy.params(3, 99), 3, 0, rng)
 
 
 @pytest.mark.compiled

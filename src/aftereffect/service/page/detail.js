@@ -10,8 +10,8 @@ import { Shares } from "./shares.js";
 import { describeCalendar, makeSlotNames } from "./slot-names.js";
 import { ArmsTable } from "./table.js";
 import { Totals } from "./totals.js";
-import { describeDraw, describeFloors, describeLateness, describeNow, describeState, describeWaiting } from "./format.js";
-import { capitalize, formatCount, formatQuantity } from "./format.js";
+import { describeDraw, describeLateness, describeNow, describeState, describeWaiting } from "./format.js";
+import { capitalize, describeFloors, formatCount, formatQuantity } from "./format.js";
 
 /** Pieces of the history: as many as a screen can show, fewer if there are thousands of arms. */
 const MAX_PIECES = 400;
