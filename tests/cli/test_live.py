@@ -107,6 +107,36 @@ def test_from_create_to_end(run):
     assert run("end", "banner").splitlines()[-1] == "ended"
 
 
+def test_a_control_keeps_its_share(run, refused):
+    settings = (*("--arms", "A,B,C", "--policy", "ucb1"), *("--reward-range", "0,9", "--seed", 1))
+    status = run(
+        *("create", "shop", *settings, "--control", "B"),
+        *("--control-share", "10%", "--floor", "C=.05,A=0%"),
+    )
+    assert status.startswith("shop: floors(ucb1, [0.1, 0, 0.05]), 0 slots decided")
+    assert [line.split()[-2:] for line in status.splitlines()[1:5]] == [
+        ["floor", "probability"],
+        ["10.0%", "95.0%"],
+        ["-", "0.0%"],
+        ["5.0%", "5.0%"],
+    ]
+    decision = json.loads(run("ask", "shop", "--slot", 0, "--format", "json"))
+    assert decision["probabilities"] == {"B": 0.95, "A": 0, "C": 0.05}
+    same = ("--control", "B", "--control-share", ".1", "--floor", "C=5%")
+    assert run("create", "shop", *settings, *same).startswith("shop: floors(ucb1, [0.1, 0, 0.05])")
+    for given, message in (
+        (("--control-share", "10%"), "control_share is the least share of the control: name"),
+        (("--floor", "D=5%"), "a floor must be that of one of the arms, got 'D'"),
+        (("--floor", "B"), "expected floors by name, once each, such as B=5%,C=2%, got 'B'"),
+        (("--floor", "B=5%,B=5%"), "expected floors by name, once each"),
+        (("--floor", "B=5%%"), "expected a share such as .1 or 10%, got '5%%'"),
+        (("--floor", "B=ten"), "expected a number, got 'ten'"),
+        (("--floor", "B=5"), "the floor of B must be a number from 0 to 0.9, got 5"),
+        (("--control", "B", "--control-share", "95%"), "control_share must be a number from 0"),
+    ):
+        assert message in refused("create", "other", *settings, *given)
+
+
 class Terminal(io.StringIO):
     def isatty(self):
         return True
@@ -147,6 +177,7 @@ def test_json(run):
         "rounds": 1,
         "mean": 1.5,
         "radius": 0.0,
+        "floor": None,
     }
     assert status["next"] == {
         "slot": 1,
@@ -188,6 +219,7 @@ def test_csv(run):
         "rounds": "0",
         "mean": "",
         "radius": "",
+        "floor": "",
     }
     assert run("history", "banner", "--format", "csv").startswith(
         "slot,arm,played,round,hold,total,missing,learned,revisions,decided_at,received_at,time,probability\n0,A,"

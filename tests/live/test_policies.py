@@ -38,7 +38,7 @@ def test_every_registered_policy_is_among_the_samples():
 @pytest.mark.parametrize("bandit", BANDITS, ids=str)
 @pytest.mark.parametrize("policy", samples.POLICIES, ids=str)
 def test_live_decides_as_the_slotwise_simulation(policy, bandit):
-    informed = policy.with_delay_facts(bandit.delay_facts)
+    informed = samples.fit_arms(policy, bandit.arms).with_delay_facts(bandit.delay_facts)
     arms, totals = trace_run(informed, bandit)
     names = [f"arm {number}" for number in range(bandit.arms)]
     storage = ae.open_storage("memory://")
@@ -67,7 +67,7 @@ def test_live_decides_as_the_slotwise_simulation(policy, bandit):
 
 @pytest.mark.parametrize("policy", [p for p in samples.POLICIES if not p.needs_horizon], ids=str)
 def test_a_policy_that_needs_no_horizon_plays_the_same_without_one(policy):
-    informed = policy.with_delay_facts(BANDITS[0].delay_facts)
+    informed = samples.fit_arms(policy, 2).with_delay_facts(BANDITS[0].delay_facts)
     totals = np.random.default_rng(1).random(2_500)
     played = []
     for horizon in (2_500, None):

@@ -35,7 +35,7 @@ class Player:
     """A policy played through its plain kernels."""
 
     def __init__(self, policy, seed=3, arms=ARMS, horizon=HORIZON):
-        informed = policy.with_delay_facts(KNOWLEDGE)
+        informed = samples.fit_arms(policy, arms).with_delay_facts(KNOWLEDGE)
         self.decide, self.absorb = informed.kernels()
         self.state, self.params = informed.initial(arms), informed.params(arms, horizon)
         self.rng, self.arms = np.random.default_rng(seed), arms

@@ -135,7 +135,7 @@ def test_results_depend_on_every_spec_and_every_kernel_of_ours():
     uncovered = {cls.__module__ for cls in list_registered(Spec) if not is_numeric(cls.__module__)}
     assert {module for module in uncovered if module.startswith("aftereffect")} == set()
     drivers = {
-        (policy.kernels(), bandit.engine(engine, 100).kernels): policy.initial(2)
+        (policy.kernels(), bandit.engine(engine, 100).kernels): policy.initial(3)
         for policy in (*samples.POLICIES, *samples.SLOT_POLICIES)
         for bandit in (*samples.BANDITS, *samples.ADVERSARIAL, *samples.DEMAND)
         for engine in ENGINES

@@ -74,7 +74,8 @@ def _play(thing: object, case: Case) -> None:
     if isinstance(thing, ae.Policy):
         # First what a simulation knows: a policy that lacks something live is told there.
         # A filter for each of many delays takes long as it is written: a few slots are enough.
-        slots = 3 if isinstance(thing, ae.AdaptiveSwitchback) else 60
+        inner = thing.base if isinstance(thing, ae.Floors) else thing
+        slots = 3 if isinstance(inner, ae.AdaptiveSwitchback) else 60
         simulate(thing.with_delay_facts(WORLD.delay_facts), WORLD, slots, "roundwise")
         plan_study([thing], WORLD, 2 ** draw.randint(6, 40), 1, seed=0)
         live(thing, case, draw)

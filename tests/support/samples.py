@@ -47,6 +47,9 @@ POLICIES: tuple[ae.Policy, ...] = (
     ae.ArsClw(ae.growth.Power(0.5), first_phase=50),
     ae.MiniBatch(),
     ae.MiniBatch("ars-ucb", size=3),
+    ae.Floors("ars-ucb", [0.1, 0, 0.05]),
+    ae.Floors("exp3(form=loss)", [0, 0.2, 0.07]),
+    ae.Floors("mini-batch(size=3)", [0.3, 0.3, 0.3]),
 )
 #: Policies that look at every slot; live experiments do not play them.
 SLOT_POLICIES: tuple[ae.Policy, ...] = (
@@ -55,7 +58,18 @@ SLOT_POLICIES: tuple[ae.Policy, ...] = (
     ae.OptimalSwitchback(carryover=3, blocks=12),
     ae.AdaptiveSwitchback(),
     ae.AdaptiveSwitchback(delay=ae.Interval(0, 2)),
+    ae.Floors("fixed-switchback(5)", [0.2, 0, 0]),
+    ae.Floors(ae.AdaptiveSwitchback(delay=ae.Interval(0, 2)), [0.1, 0, 0.05]),
 )
+
+
+def fit_arms(policy: ae.Policy, arms: int) -> ae.Policy:
+    """The policy, for so many arms."""
+    if not isinstance(policy, ae.Floors):
+        return policy
+    return ae.Floors(policy.base, (*policy.shares, *[0.0] * arms)[:arms])
+
+
 GROWTHS: tuple[ae.growth.Growth, ...] = (
     ae.growth.Power(0.5),
     ae.growth.Power(1),

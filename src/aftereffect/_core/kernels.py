@@ -51,6 +51,8 @@ Params: TypeAlias = Any
 Decide: TypeAlias = Callable[[State, Params, int, np.random.Generator], tuple[int, int, int]]
 Absorb: TypeAlias = Callable[[State, Params, int, int, float], None]
 DecideSlots: TypeAlias = Callable[[State, Params, int, np.random.Generator], tuple[int, int]]
+#: ``chance(state, params, arm)``: with which probability `decide` has just drawn an arm.
+Chance: TypeAlias = Callable[[State, Params, int], float]
 Observe: TypeAlias = Callable[[State, Params, int, int, float, Vector], None]
 Collect: TypeAlias = Callable[[Memory, World, int, int, int, int, np.random.Generator], float]
 CountRegret: TypeAlias = Callable[[Memory, World, int, int, int], float]

@@ -1,6 +1,7 @@
 """The commands of one live experiment, from ``create`` to ``end``."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -23,10 +24,12 @@ from aftereffect.cli._shared import (
     Numbers,
     OutputFile,
     RealNumber,
+    Share,
     SlotText,
     SpecText,
     confirm,
     read_number,
+    read_share,
 )
 from aftereffect.errors import CorruptionError, ParameterError, UnlikelyTotalError
 from aftereffect.live import DEFAULT_POLICY, DEFAULT_STORAGE, Experiment
@@ -73,6 +76,8 @@ def create(
     timezone: Annotated[str | None, Parameter(metavar="NAME")] = None,
     history: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     control: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    control_share: Share | None = None,
+    floor: Annotated[str | None, Parameter(metavar="NAME=SHARE,...")] = None,
     covariates: Annotated[str | None, Parameter(metavar="NAME,...")] = None,
     max_total: Number | None = None,
     horizon: Number | None = None,
@@ -106,6 +111,11 @@ def create(
         columns "time" and "total".
     control
         The arm that was played before the experiment. By default, the first arm.
+    control_share
+        The least share of rounds that the control keeps, whatever the policy decides: .1 or 10%.
+        The control must be named.
+    floor
+        The least share of rounds of other arms: B=5% or B=.05,C=.02
     covariates
         The names of numbers that come with each slot, separated by commas: temperature,rain. A
         history must have a column for each. Only policies that look at every slot take them.
@@ -127,6 +137,8 @@ def create(
         timezone=timezone,
         history=history,
         control=control,
+        control_share=control_share,
+        floors=None if floor is None else _read_by_name("floors", "B=5%,C=2%", floor, read_share),
         covariates=_split_names(covariates) if covariates is not None else (),
         max_total=max_total,
         horizon=horizon,
@@ -376,13 +388,19 @@ def _split_names(text: str) -> list[str]:
 
 def _read_covariates(text: str) -> dict[str, float]:
     """Read numbers by name: temperature=3.5,rain=0."""
+    return _read_by_name("covariates", "temperature=3.5,rain=0", text, read_number)
+
+
+def _read_by_name(
+    what: str, example: str, text: str, read: Callable[[str], float]
+) -> dict[str, float]:
+    """Read several numbers, each after its name."""
     numbers: dict[str, float] = {}
     for part in text.split(","):
         name, equals, number = part.rpartition("=")
         if not equals or name.strip() in numbers:
             raise ParameterError(
-                "expected covariates by name, once each, such as temperature=3.5,rain=0, "
-                f"got {text!r}"
+                f"expected {what} by name, once each, such as {example}, got {text!r}"
             )
-        numbers[name.strip()] = read_number(number)
+        numbers[name.strip()] = read(number)
     return numbers

@@ -45,6 +45,22 @@ def read_number(text: str) -> int | float:
     return number
 
 
+def read_share(text: str) -> float:
+    """Read a share: .1 or 10%.
+
+    >>> read_share("10%")
+    0.1
+    """
+    whole, percent, rest = text.strip().partition("%")
+    if rest:
+        raise ParameterError(f"expected a share such as .1 or 10%, got {text!r}")
+    return read_number(whole) / (100 if percent else 1)
+
+
+def _convert_share(type_: Any, tokens: Sequence[Token]) -> float:
+    return read_share(tokens[0].value)
+
+
 def _convert_number(type_: Any, tokens: Sequence[Token]) -> int | float:
     return read_number(tokens[0].value)
 
@@ -96,6 +112,14 @@ SlotText: TypeAlias = Annotated[
     _Unchecked(),
 ]
 RealNumber: TypeAlias = Annotated[float, _NUMBER, _Unchecked()]
+#: A share, such as .1 or 10%.
+Share: TypeAlias = Annotated[
+    float,
+    Parameter(
+        converter=_convert_share, n_tokens=1, allow_leading_hyphen=True, metavar="NUMBER|PERCENT"
+    ),
+    _Unchecked(),
+]
 Numbers: TypeAlias = Annotated[
     tuple[float, ...],
     Parameter(

@@ -6,7 +6,7 @@
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -85,6 +85,8 @@ class Client:
         timezone: str | None = None,
         history: HistoryInput | None = None,
         control: str | None = None,
+        control_share: float | None = None,
+        floors: Mapping[str, float] | None = None,
         covariates: Sequence[str] = (),
         max_total: float | None = None,
         horizon: int | None = None,
@@ -107,6 +109,8 @@ class Client:
             "timezone": timezone,
             "history": None if history is None else _history_to_json(history, names),
             "control": control,
+            "control_share": control_share,
+            "floors": {} if floors is None else dict(floors),
             "covariates": list(names),
             "max_total": max_total,
             "horizon": horizon,

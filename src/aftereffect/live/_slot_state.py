@@ -12,7 +12,7 @@ from aftereffect.live._rounds import Round, RoundPlan
 from aftereffect.live._state import Choice, ExperimentState
 from aftereffect.live.events import Event, Link
 from aftereffect.live.settings import Settings
-from aftereffect.policies import Policy, move_into
+from aftereffect.policies import Floors, Policy, move_into, slot_floors
 
 #: The slots for which a policy's state has room at first, and by which it grows.
 _ROOM = 4_096
@@ -28,6 +28,9 @@ def prepare_decide(policy: Policy) -> DecideSlots:
     In Python it would take seconds. It is compiled once on a machine, and loaded once in a process.
     """
     kernels = cast(SlotKernels, policy.kernels())
+    if isinstance(policy, Floors):  # their own part is quick: there is nothing more to compile
+        base = cast(SlotKernels, policy.base.kernels())
+        return slot_floors(SlotKernels(prepare_decide(policy.base), base.observe)).decide
     if kernels not in _decides:
         from aftereffect.simulation import load_decide  # which takes a second to import
 
@@ -118,8 +121,8 @@ class SlotState(ExperimentState):
             arm, slots = decide(self.policy_state, self.params, place, self.draws.generator)
             until = self._find_end(place, int(slots))
             plan = RoundPlan(int(arm), until - self.next_slot + 1, until - self.next_slot + 1)
-            chances = [float(chance) for chance in self.policy_state.probabilities]
-            self.round = Round(self.rounds, plan, until, probabilities=json.dumps(chances))
+            chances = self._write_probabilities()
+            self.round = Round(self.rounds, plan, until, probabilities=chances)
         current = cast(Round, self.round)
         plan, until = current.plan, current.until
         chances_text = current.probabilities

@@ -1,6 +1,7 @@
 """The state of an experiment: it folds the events of the log, and derives the next decision."""
 
 import copy
+import json
 import math
 from collections import deque
 from collections.abc import Iterable
@@ -13,7 +14,7 @@ from aftereffect._core import POLICY, Vector, seed_sequence
 from aftereffect.live._rounds import Backlog, Round, RoundPlan, TotalStatistics
 from aftereffect.live.events import Event, Link
 from aftereffect.live.settings import Settings
-from aftereffect.policies import State, map_arrays
+from aftereffect.policies import State, has_probabilities, map_arrays
 
 #: The number of latest totals whose lateness is remembered.
 _RECENT = 100
@@ -216,6 +217,7 @@ class ExperimentState:
         before = self._close_round()
         if self.round is None:
             plan = self.retry_plan
+            is_new = plan is None
             if plan is None:
                 # A kernel calls only random(), so Draws can stand in for a generator.
                 rng = cast(np.random.Generator, self.draws)
@@ -223,9 +225,23 @@ class ExperimentState:
                 plan = RoundPlan(*map(int, wanted))
             self.retry_plan = None
             self.round = self._begin(plan, before if before and before.arm == plan.arm else None)
+            self.round.probabilities = self._write_probabilities(None if is_new else plan.arm)
         current = self.round
-        window = current.plan.window
-        return Choice(self.next_slot, current.number, current.arm, current.until, window)
+        until, window = current.until, current.plan.window
+        chances = current.probabilities
+        return Choice(self.next_slot, current.number, current.arm, until, window, chances)
+
+    def _write_probabilities(self, certain: int | None = None) -> str | None:
+        """The probabilities of the arms in the round, as the log stores them.
+
+        None if the policy does not say them. A round that is repeated has a `certain` arm.
+        """
+        if not has_probabilities(self.policy_state):
+            return None
+        chances = [float(chance) for chance in self.policy_state.probabilities]
+        if certain is not None:
+            chances = [float(arm == certain) for arm in range(len(chances))]
+        return json.dumps(chances)
 
     def _begin(self, plan: RoundPlan, before: Round | None) -> Round:
         """Begin a round. If the arm stays, it takes over the outstanding slots of the last one."""
@@ -293,6 +309,7 @@ class ExperimentState:
 
     def _follow_record(self, recorded: Choice, expected: Choice) -> None:
         """Follow the log where the current code would decide otherwise: what was played counts."""
+        cast(Round, self.round).probabilities = recorded.probabilities
         if recorded[:4] == expected[:4]:
             return
         slots = max(recorded.until - recorded.slot + 1, 1)
@@ -304,7 +321,8 @@ class ExperimentState:
         else:
             for slot in expected_round.outstanding:
                 self.backlog.add_slot(slot, expected_round.arm)
-        self.round = Round(recorded.round, plan, recorded.until)
+        chances = recorded.probabilities
+        self.round = Round(recorded.round, plan, recorded.until, probabilities=chances)
 
     def _fold_skip(self, event: Event) -> None:
         last = cast(int, event.until)

@@ -18,6 +18,7 @@ from aftereffect._core import (
 from aftereffect.errors import ParameterError, name_field
 from aftereffect.lag import LagEstimate, estimate_lag
 from aftereffect.live import _rules as rules
+from aftereffect.live._floors import add_floors
 from aftereffect.live._reading import OpenLog
 from aftereffect.live._slot_clock import place_history
 from aftereffect.live.events import fingerprint, now
@@ -92,6 +93,8 @@ class Experiment:
         timezone: str | None = None,
         history: HistoryInput | None = None,
         control: str | None = None,
+        control_share: float | None = None,
+        floors: Mapping[str, float] | None = None,
         covariates: Sequence[str] = (),
         max_total: float | None = None,
         horizon: int | None = None,
@@ -129,6 +132,12 @@ class Experiment:
             row may be ``(time, total, {name: number})``.
         control
             The arm that was played before the experiment; the first if not given.
+        control_share
+            The least share of rounds that the control keeps, such as 0.1, whatever the policy
+            decides: a holdback. The control must be named.
+        floors
+            The least share of rounds of other arms, such as ``{"B": 0.05}``; at most 0.9 in all,
+            with the control. The policy is then `Floors` around the given one.
         covariates
             The names of numbers that come with each slot, such as ``["temperature", "rain"]``, at
             most 16. Only policies that look at every slot take them.
@@ -155,7 +164,7 @@ class Experiment:
         wanted = Settings(
             name,
             arms,
-            as_spec(policy, Policy),
+            add_floors(as_spec(policy, Policy), arms, control, control_share, floors),
             reward_range,
             drawn,
             max_total,

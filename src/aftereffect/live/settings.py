@@ -27,7 +27,7 @@ from aftereffect._core import (
 from aftereffect.delays import DelayFacts
 from aftereffect.errors import ConflictError, ParameterError, SpecError, name_field
 from aftereffect.live._slot_clock import SlotClock, check_totals, make_clock, read_time
-from aftereffect.policies import MAX_REMEMBERED, Policy
+from aftereffect.policies import MAX_REMEMBERED, Floors, Policy
 from aftereffect.rewards import check_covariates
 
 #: A slot per millisecond for 34 years. Policies that need no horizon get parameters for this one.
@@ -105,8 +105,8 @@ class Settings:
     def __post_init__(self) -> None:
         checks: dict[str, Callable[[Any], object]] = {
             "name": check_name,
-            "arms": _check_arms,
-            "control": lambda control: _check_control(control, self.arms),
+            "arms": check_arms,
+            "control": lambda control: check_control(control, self.arms),
             "history": lambda totals: check_totals(totals, MAX_TOTAL),
             "seed": lambda seed: check_int("seed", seed, at_most=MAX_SEED),
             "horizon": lambda slots: (
@@ -128,9 +128,7 @@ class Settings:
         for name, check in checks.items():
             with name_field(name):
                 object.__setattr__(self, name, check(getattr(self, name)))
-        if self.control is not None:  # it becomes the first arm
-            others = (arm for arm in self.arms if arm != self.control)
-            object.__setattr__(self, "arms", (self.control, *others))
+        object.__setattr__(self, "arms", order_arms(self.arms, self.control))
 
     @cached_property
     def clock(self) -> SlotClock | None:
@@ -141,6 +139,14 @@ class Settings:
     def calendar(self) -> Calendar:
         """How slots lie in days and weeks."""
         return Calendar() if self.clock is None else self.clock.calendar
+
+    @property
+    def floors(self) -> dict[str, float]:
+        """The least share of rounds of each arm that has one."""
+        if not isinstance(self.policy, Floors):
+            return {}
+        shares = self.policy.shares
+        return {arm: share for arm, share in zip(self.arms, shares, strict=True) if share > 0}
 
     @property
     def looks_at_slots(self) -> bool:
@@ -224,11 +230,19 @@ def check_name(name: object) -> str:
     return name
 
 
-def _check_arms(arms: object) -> tuple[str, ...]:
+def check_arms(arms: object) -> tuple[str, ...]:
+    """Check the names of the arms."""
     names = check_sequence("arms", arms)
     if not 2 <= len(names) <= MAX_ARMS:
         raise ParameterError(f"arms must be 2 to {MAX_ARMS:,} names, got {len(names)}")
     return check_names("arms", names, "an arm")
+
+
+def order_arms(arms: Sequence[str], control: str | None) -> tuple[str, ...]:
+    """The arms as an experiment numbers them: the control becomes the first."""
+    if control is None:
+        return tuple(arms)
+    return (control, *(arm for arm in arms if arm != control))
 
 
 def _check_covariates(names: object, policy: Policy) -> tuple[str, ...]:
@@ -269,7 +283,8 @@ def check_covariate(name: str, number: object) -> float:
         raise ParameterError(f"{error}: leave it out where it is not known") from None
 
 
-def _check_control(control: object, arms: Sequence[str]) -> str | None:
+def check_control(control: object, arms: Sequence[str]) -> str | None:
+    """Check that the control is one of the arms, if there is one."""
     if control is not None and control not in arms:
         raise ParameterError(
             f"control must be one of the arms, got {short_repr(control)}: "

@@ -31,10 +31,11 @@ class ArmStatus(NamedTuple):
 
     `radius` is what the policy adds to the mean when it compares arms, in the unit of the totals.
     It is None if the policy has no radius or the arm has no mean. It is not a confidence interval.
+    `floor` is the least share of rounds that the arm keeps; None if it has no floor.
 
     Examples
     --------
-    >>> ArmStatus("A", pulls=3, share=0.6, rounds=2, mean=38.5, radius=None).mean
+    >>> ArmStatus("A", pulls=3, share=0.6, rounds=2, mean=38.5, radius=None, floor=None).mean
     38.5
     """
 
@@ -44,14 +45,15 @@ class ArmStatus(NamedTuple):
     rounds: int
     mean: float | None
     radius: float | None
+    floor: float | None
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, in types that JSON has."""
         return self._asdict()
 
-    def _cells(self, last: str) -> tuple[str, ...]:
+    def _cells(self, *last: str) -> tuple[str, ...]:
         counts = f"{self.pulls:,}", _show(self.share, ".1%"), f"{self.rounds:,}"
-        return (self.arm, *counts, _show(self.mean), last)
+        return (self.arm, *counts, _show(self.mean), *last)
 
 
 class Status(NamedTuple):
@@ -119,14 +121,18 @@ class Status(NamedTuple):
         return "\n".join([first, table, self.outlook(), *(f"note: {note}" for note in self.notes)])
 
     def _rows(self) -> list[tuple[str, ...]]:
-        """A table of the arms: with probabilities if the policy says them, else with radii."""
+        """A table of the arms: with probabilities if the policy says them, else with radii.
+
+        It has a column for floors, if there are any.
+        """
         chances = self.next.probabilities if self.next else None
-        if chances is None:
-            return [(*_HEADER, "radius"), *(arm._cells(_show(arm.radius)) for arm in self.arms)]
-        return [
-            (*_HEADER, "probability"),
-            *(arm._cells(_show(chances[arm.arm], ".1%")) for arm in self.arms),
-        ]
+        has_floors = any(arm.floor for arm in self.arms)
+        header = (*_HEADER, *(["floor"] if has_floors else []))
+        rows = [(*header, "radius" if chances is None else "probability")]
+        for arm in self.arms:
+            last = _show(arm.radius) if chances is None else _show(chances[arm.arm], ".1%")
+            rows.append(arm._cells(*([_show(arm.floor, ".1%")] if has_floors else []), last))
+        return rows
 
     def _repr_html_(self) -> str:
         """The same for notebooks."""
@@ -183,7 +189,7 @@ def make_status(state: ExperimentState) -> Status:
     settings, totals = ahead.settings, ahead.arm_totals
     low, high = settings.reward_range or (0.0, 1.0)
     radii = settings.policy.radii(ahead.policy_state, ahead.params, ahead.next_slot)
-    decided = int(totals.pulls.sum())
+    floors, decided = settings.floors, int(totals.pulls.sum())
     arms = []
     for number, arm in enumerate(settings.arms):
         pulls, count = int(totals.pulls[number]), totals.counts[number]
@@ -196,6 +202,7 @@ def make_status(state: ExperimentState) -> Status:
                 int(totals.rounds[number]),
                 float(totals.sums[number] / count) if count else None,
                 radius if math.isfinite(radius) else None,
+                floors.get(arm),
             )
         )
     return Status(

@@ -22,6 +22,7 @@ from aftereffect.policies.base import (
 from aftereffect.policies.clw import Clw
 from aftereffect.policies.exp3 import Exp3
 from aftereffect.policies.fixed_switchback import FixedSwitchback
+from aftereffect.policies.floors import MAX_FLOORS, Floors, has_probabilities, slot_floors
 from aftereffect.policies.mini_batch import MiniBatch
 from aftereffect.policies.odaaf import GeneralizedOdaaf, Odaaf
 from aftereffect.policies.optimal_switchback import OptimalSwitchback
@@ -30,6 +31,7 @@ from aftereffect.policies.settle_ucb import SettleUcb
 from aftereffect.policies.ucb1 import Ucb1
 
 __all__ = [
+    "MAX_FLOORS",
     "MAX_REMEMBERED",
     "AdaptiveSwitchback",
     "ArsClw",
@@ -39,6 +41,7 @@ __all__ = [
     "Clw",
     "Exp3",
     "FixedSwitchback",
+    "Floors",
     "GeneralizedOdaaf",
     "MiniBatch",
     "Odaaf",
@@ -49,10 +52,12 @@ __all__ = [
     "SettleUcb",
     "State",
     "Ucb1",
+    "has_probabilities",
     "kl_bernoulli",
     "list_shapes",
     "map_arrays",
     "move_into",
     "named_arrays",
     "round_kernels",
+    "slot_floors",
 ]

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aftereffect._core import MAX_LAG, PolicyKernels, Vector, check_int, register
+from aftereffect._core import MAX_LAG, Chance, PolicyKernels, Vector, check_int, register
 from aftereffect.growth import Growth, Power, as_growth
 from aftereffect.policies._learners import (
     LearnerState,
@@ -26,6 +26,7 @@ from aftereffect.policies._learners import (
     feed_gain,
     forget,
     gain_of,
+    probability,
 )
 from aftereffect.policies.base import Policy
 from aftereffect.policies.clw import draw_seed_length, gain_gamma
@@ -71,6 +72,7 @@ class ArsClw(Policy):
 
     h: Growth = Power(0.2)
     first_phase: int = 1_024
+    learns_from_any_arm = False
 
     def __post_init__(self) -> None:
         first_phase = check_int("first_phase", self.first_phase, at_least=2, at_most=2**40)
@@ -78,6 +80,9 @@ class ArsClw(Policy):
 
     def kernels(self) -> PolicyKernels:
         return PolicyKernels(decide, absorb)
+
+    def chance(self) -> Chance:
+        return chance
 
     def initial(self, arms: int) -> ArsClwState:
         return ArsClwState(blank_learner(arms), phase=np.zeros(1), learns=np.zeros(1))
@@ -108,6 +113,11 @@ def decide(
     slots, left = draw_seed_length(d, rng), max(int(params.end[phase]) - t, 1)
     state.learns[0] = slots <= left
     return (arm, slots, d) if slots <= left else (arm, left, 0)
+
+
+def chance(state: ArsClwState, params: ArsClwParams, arm: int) -> float:
+    """With which probability `decide` has just drawn an arm."""
+    return probability(state.learner, params.gamma[int(state.phase[0])], arm)
 
 
 def absorb(state: ArsClwState, params: ArsClwParams, arm: int, window: int, total: float) -> None:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aftereffect._core import PolicyKernels, Vector, check_flag, check_float, register
+from aftereffect._core import Chance, PolicyKernels, Vector, check_flag, check_float, register
 from aftereffect.growth import Power, power_slots, rounds_within
 from aftereffect.policies._learners import (
     LearnerState,
@@ -80,6 +80,7 @@ class ArsExp3(Policy):
 
     beta: float = 0.5
     doubling: bool = False
+    learns_from_any_arm = False
 
     @property
     def needs_horizon(self) -> bool:
@@ -93,6 +94,9 @@ class ArsExp3(Policy):
 
     def kernels(self) -> PolicyKernels:
         return PolicyKernels(decide, absorb)
+
+    def chance(self) -> Chance:
+        return chance
 
     def initial(self, arms: int) -> ArsExp3State:
         return ArsExp3State(blank_learner(arms), *(np.zeros(1) for _ in range(3)))
@@ -138,6 +142,11 @@ def decide(
     slots = power_slots(params.beta, int(state.round[0]))
     state.planned[0] = slots
     return arm, slots, slots
+
+
+def chance(state: ArsExp3State, params: ArsExp3Params, arm: int) -> float:
+    """With which probability `decide` has just drawn an arm."""
+    return probability(state.learner, params.gamma[int(state.epoch[0])], arm)
 
 
 def absorb(state: ArsExp3State, params: ArsExp3Params, arm: int, window: int, total: float) -> None:

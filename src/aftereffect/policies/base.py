@@ -9,6 +9,7 @@ import numpy as np
 
 from aftereffect._core import (
     Calendar,
+    Chance,
     Params,
     PolicyKernels,
     SlotKernels,
@@ -35,11 +36,12 @@ class Policy(Spec, ABC):
     how many of the last of these slots to look at. t is the number of slots played so far.
     ``absorb(state, params, arm, window, total)`` learns that the window showed that total.
 
-    In a simulation, arm and window are the ones that the policy asked for. In a live experiment the
-    window may be smaller, where totals are missing, or larger, where a round waited for its totals.
-    The arm may be another one that was played instead, and a total may be below 0. So a policy
-    learns from the average over the window that it is given, and plans by the window that it asked
-    for. A round that the horizon cuts short is not absorbed.
+    In a simulation, arm and window are the ones that the policy asked for, unless `Floors` played
+    another arm. In a live experiment the window may be smaller, where totals are missing, or
+    larger, where a round waited for its totals. The arm may be another one that was played instead,
+    and a total may be below 0. So a policy learns from the average over the window that it is
+    given, and plans by the window that it asked for. A round that the horizon cuts short is not
+    absorbed.
 
     The state is a named tuple of float64 arrays, which may hold further named tuples: an array with
     one number per arm, or with a single number, is read as ``state.pulls[arm]`` or
@@ -56,6 +58,22 @@ class Policy(Spec, ABC):
     def needs_horizon(self) -> bool:
         """Whether `params` depends on the horizon; if not, those of a longer run must also do."""
         return False
+
+    @property
+    def learns_from_any_arm(self) -> bool:
+        """Whether `absorb` learns what is right from a round whose arm `Floors` drew instead.
+
+        If not, such rounds are not absorbed. This is so for policies that divide by the probability
+        with which they draw an arm, and for those that plan a round by the arm of the last one.
+        """
+        return True
+
+    def chance(self) -> Chance | None:
+        """The kernel that says with which probability `decide` has just drawn an arm.
+
+        None if the policy does not draw, or if its state has ``probabilities``.
+        """
+        return None
 
     def with_delay_facts(self, facts: DelayFacts) -> "Policy":
         """The same policy with the facts about the delay that it needs and was not given."""

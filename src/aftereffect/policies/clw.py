@@ -30,7 +30,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from aftereffect._core import PolicyKernels, check_lag, register
+from aftereffect._core import Chance, PolicyKernels, check_lag, register
 from aftereffect.delays import DelayFacts
 from aftereffect.errors import ParameterError
 from aftereffect.policies._learners import (
@@ -40,6 +40,7 @@ from aftereffect.policies._learners import (
     blank_learner,
     draw,
     gain_of,
+    probability,
 )
 from aftereffect.policies.base import Policy
 
@@ -180,6 +181,7 @@ class Clw(Policy):
     variant: VariantName = "jmlr"
     base: LearnerName = "tsallis"
     needs_horizon = True
+    learns_from_any_arm = False
 
     def __post_init__(self) -> None:
         self._check_choices(variant=VariantName, base=LearnerName)
@@ -198,6 +200,9 @@ class Clw(Policy):
     def kernels(self) -> PolicyKernels:
         return clw_kernels(self.variant, self.base)
 
+    def chance(self) -> Chance:
+        return clw_chance
+
     def initial(self, arms: int) -> LearnerState:
         return blank_learner(arms)
 
@@ -209,6 +214,11 @@ class Clw(Policy):
         mix = rate if LEARNERS[self.base].mixes else 0.0
         divisor = float(variant.divisor(self.d))
         return ClwParams(rate, mix, self.d, variant.window(self.d), divisor)
+
+
+def clw_chance(state: LearnerState, params: ClwParams, arm: int) -> float:
+    """With which probability `decide` draws an arm."""
+    return probability(state, params.mix, arm)
 
 
 @cache

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from aftereffect._core import PolicyKernels, register
+from aftereffect._core import Chance, PolicyKernels, register
 from aftereffect.policies._learners import (
     LEARNERS,
     LearnerName,
@@ -27,6 +27,7 @@ from aftereffect.policies._learners import (
     blank_learner,
     draw,
     gain_of,
+    probability,
 )
 from aftereffect.policies.base import Policy
 
@@ -61,12 +62,16 @@ class Exp3(Policy):
 
     form: Form = "gain"
     needs_horizon = True
+    learns_from_any_arm = False
 
     def __post_init__(self) -> None:
         self._check_choices(form=Form)
 
     def kernels(self) -> PolicyKernels:
         return exp3_kernels(LEARNER_OF[self.form])
+
+    def chance(self) -> Chance:
+        return exp3_chance
 
     def initial(self, arms: int) -> LearnerState:
         return blank_learner(arms)
@@ -81,6 +86,11 @@ class Exp3(Policy):
 def exploration_rate(arms: int, updates: int) -> float:
     """The gamma of the gain form for that many updates."""
     return min(1.0, math.sqrt(arms * math.log(arms) / ((math.e - 1) * updates)))
+
+
+def exp3_chance(state: LearnerState, params: Exp3Params, arm: int) -> float:
+    """With which probability `decide` draws an arm."""
+    return probability(state, params.mix, arm)
 
 
 @cache

@@ -70,6 +70,10 @@ class MiniBatch(Policy):
         if self.size is not None:
             self._set(size=check_int("size", self.size, at_least=1, at_most=MAX_SLOTS))
 
+    @property
+    def learns_from_any_arm(self) -> bool:
+        return self.base.learns_from_any_arm
+
     def with_delay_facts(self, facts: DelayFacts) -> "MiniBatch":
         return replace(self, base=self.base.with_delay_facts(facts))
 

@@ -34,6 +34,9 @@ class RoundRobin(Policy):
     200.0
     """
 
+    #: An arm whose turn `Floors` takes has it afterwards.
+    learns_from_any_arm = False
+
     def kernels(self) -> PolicyKernels:
         return PolicyKernels(decide, absorb)
 

@@ -132,6 +132,8 @@ class SettleUcb(Policy):
     burn_in: float = 0.7
     look: float = 1.0
     hold: int = 120
+    #: It would take a floor round for the beginning of a visit, and play the arm as long again.
+    learns_from_any_arm = False
 
     def __post_init__(self) -> None:
         self._set(

@@ -24,6 +24,7 @@ from aftereffect.live import (
     TotalRecord,
     Verification,
 )
+from aftereffect.policies import MAX_FLOORS
 from aftereffect.rewards import MAX_COVARIATES, SlotName
 from aftereffect.service._cache import Piece
 
@@ -87,6 +88,7 @@ Key = Annotated[
     ),
 ]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=MAX_FLOORS)]
 
 
 class Strict(BaseModel):
@@ -179,6 +181,23 @@ class NewExperiment(Strict):
             description="The arm that was played before the experiment. By default, the first.",
         ),
     ] = None
+    control_share: Annotated[
+        Share | None,
+        Field(
+            description="The least share of rounds that the control keeps, whatever the policy "
+            "decides. The control must be named.",
+            examples=[0.1],
+        ),
+    ] = None
+    floors: Annotated[
+        dict[str, Share],
+        Field(
+            max_length=MAX_ARMS,
+            description="The least share of rounds of other arms, by name; at most 0.9 in all, "
+            "with the control.",
+            examples=[{"B": 0.05}],
+        ),
+    ] = {}
     covariates: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]],
         Field(

@@ -15,7 +15,7 @@ import numpy as np
 
 from aftereffect._core import PACKAGE, Params, SlotKernels, State, Vector, short_repr
 from aftereffect.errors import ParameterError
-from aftereffect.policies import Policy, map_arrays, round_kernels
+from aftereffect.policies import Policy, has_probabilities, map_arrays, round_kernels
 from aftereffect.simulation._driver import bad_decision
 
 _ROUNDS, _MIN_ROUNDS = 64, 8
@@ -188,6 +188,8 @@ def call_decide(
     arm, slots, window = map(int, decision)
     if not (0 <= arm < arms and slots >= 1 and 0 <= window <= slots):
         raise bad_decision(str(policy), arms, t, decision)
+    if has_probabilities(state):
+        _check_probabilities(policy, state, arms, t)
     return arm, slots, window
 
 
@@ -211,13 +213,17 @@ def call_decide_slots(
         and decision[1] >= 1
     ):
         raise bad_decision(str(policy), arms, t, decision, plays_slots=True)
+    _check_probabilities(policy, state, arms, t)
+    return int(decision[0]), int(decision[1])
+
+
+def _check_probabilities(policy: Policy, state: State, arms: int, t: int) -> None:
     chances = np.asarray(state.probabilities)
     if not (chances.shape == (arms,) and (chances >= 0).all() and abs(chances.sum() - 1) < 1e-9):
         raise ParameterError(
             f"decide of {policy} must write the probability of each arm into state.probabilities; "
             f"they must sum to 1, got {short_repr(chances.tolist())} at slot {t}"
         )
-    return int(decision[0]), int(decision[1])
 
 
 def call_observe(

@@ -11,7 +11,7 @@ import { describeCalendar, makeSlotNames } from "./slot-names.js";
 import { ArmsTable } from "./table.js";
 import { Totals } from "./totals.js";
 import { describeDraw, describeLateness, describeNow, describeState, describeWaiting } from "./format.js";
-import { capitalize, formatCount, formatQuantity } from "./format.js";
+import { capitalize, describeFloors, formatCount, formatQuantity } from "./format.js";
 
 /** Pieces of the history: as many as a screen can show, fewer if there are thousands of arms. */
 const MAX_PIECES = 400;
@@ -118,6 +118,7 @@ export class Detail {
       ["policy", status.policy],
       ...describeCalendar(status),
       ...(status.control === null ? [] : [["control", status.control]]),
+      ...describeFloors(status),
       ...(status.history ? [["history", formatQuantity(status.history, "slot")]] : []),
     ];
     const item = () => make("div", {}, make("dt"), make("dd"));

@@ -111,6 +111,12 @@ export function describeDraw({ next }) {
   return `The current arm, ${next.arm}, was drawn with probability ${probability}. The table has those of all arms.`;
 }
 
+/** The least share of rounds of each arm that has one, for the list of facts. */
+export function describeFloors({ arms }) {
+  const floors = arms.filter(({ floor }) => floor !== null).map(({ arm, floor }) => `${arm} ${formatPercent(floor)}`);
+  return floors.length ? [["least share of rounds", floors.join(", ")]] : [];
+}
+
 /** How many slots late the totals come. */
 export function describeLateness(lateness) {
   if (lateness === null) return "none yet";
