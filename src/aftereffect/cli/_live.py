@@ -74,6 +74,7 @@ def create(
     history: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     control: Annotated[str | None, Parameter(metavar="NAME")] = None,
     covariates: Annotated[str | None, Parameter(metavar="NAME,...")] = None,
+    unit: Annotated[str | None, Parameter(metavar="UNIT")] = None,
     max_total: Number | None = None,
     horizon: Number | None = None,
     seed: Number | None = None,
@@ -109,6 +110,8 @@ def create(
     covariates
         The names of numbers that come with each slot, separated by commas: temperature,rain. A
         history must have a column for each. Only policies that look at every slot take them.
+    unit
+        The unit of the totals, such as EUR: at most 20 characters. Tables and charts show it.
     max_total
         Refuse totals above this number: they are probably typing errors.
     horizon
@@ -128,6 +131,7 @@ def create(
         history=history,
         control=control,
         covariates=_split_names(covariates) if covariates is not None else (),
+        unit=unit,
         max_total=max_total,
         horizon=horizon,
         seed=seed,
