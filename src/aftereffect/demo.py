@@ -21,14 +21,15 @@ from aftereffect.service import DEFAULT_HOST, address_of, server_for
 class Scenario(NamedTuple):
     """An experiment of the demo.
 
-    `arms` has the mean reward of each arm as a share of `max_reward`; `delay` is how rewards
-    arrive, and every total is sent `lateness` slots after its slot.
+    `arms` has the mean reward of each arm as a share of `max_reward`, which is in this `unit`;
+    `delay` is how rewards arrive, and every total is sent `lateness` slots after its slot.
     """
 
     name: str
     arms: dict[str, float]
     policy: str
     max_reward: float
+    unit: str
     delay: LagLaw
     lateness: int
 
@@ -39,6 +40,7 @@ SCENARIOS = (
         {"Blue": 0.35, "Green": 0.5, "Video": 0.42, "None": 0.3},
         "ars-ucb(alpha=1)",
         200,
+        "EUR",
         Interval(2, 8),
         0,
     ),
@@ -47,6 +49,7 @@ SCENARIOS = (
         {"9.90": 0.3, "10.90": 0.4, "11.90": 0.33},
         "ars-ucb(alpha=1)",
         1_000,
+        "EUR",
         LinearDecay(14),
         3,
     ),
@@ -55,6 +58,7 @@ SCENARIOS = (
         {"7:00": 0.2, "12:00": 0.3, "18:00": 0.45, "21:00": 0.4},
         "ars-clw",
         50,
+        "orders",
         UniformDelay(0, 6),
         1,
     ),
@@ -93,6 +97,7 @@ def play(client: Client, scenario: Scenario, speed: float, stop: threading.Event
         arms=list(scenario.arms),
         policy=scenario.policy,
         reward_range=(0, scenario.max_reward),
+        unit=scenario.unit,
         seed=1,
     )
     source, totals = DelayedTotals(scenario, seed=len(scenario.name)), deque[tuple[int, float]]()
