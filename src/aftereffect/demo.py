@@ -22,7 +22,8 @@ class Scenario(NamedTuple):
     """An experiment of the demo.
 
     `arms` has the mean reward of each arm as a share of `max_reward`, which is in this `unit`;
-    `delay` is how rewards arrive, and every total is sent `lateness` slots after its slot.
+    `delay` is how rewards arrive, and every total is sent `lateness` slots after its slot. A slot
+    stands for the time that `slot` says.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Scenario(NamedTuple):
     policy: str
     max_reward: float
     unit: str
+    slot: str
     delay: LagLaw
     lateness: int
 
@@ -41,6 +43,7 @@ SCENARIOS = (
         "ars-ucb(alpha=1)",
         200,
         "EUR",
+        "1h",
         Interval(2, 8),
         0,
     ),
@@ -50,6 +53,7 @@ SCENARIOS = (
         "ars-ucb(alpha=1)",
         1_000,
         "EUR",
+        "1d",
         LinearDecay(14),
         3,
     ),
@@ -59,10 +63,13 @@ SCENARIOS = (
         "ars-clw",
         50,
         "orders",
+        "1d",
         UniformDelay(0, 6),
         1,
     ),
 )
+#: When all experiments begin; their time runs faster than that of clocks.
+START = "2026-03-02"
 #: Slots that are played without a pause at the start, so that there is something to see.
 FIRST_SLOTS = 200
 
@@ -98,6 +105,8 @@ def play(client: Client, scenario: Scenario, speed: float, stop: threading.Event
         policy=scenario.policy,
         reward_range=(0, scenario.max_reward),
         unit=scenario.unit,
+        slot=scenario.slot,
+        start=START,
         seed=1,
     )
     source, totals = DelayedTotals(scenario, seed=len(scenario.name)), deque[tuple[int, float]]()
