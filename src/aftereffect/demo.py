@@ -21,14 +21,17 @@ from aftereffect.service import DEFAULT_HOST, address_of, server_for
 class Scenario(NamedTuple):
     """An experiment of the demo.
 
-    `arms` has the mean reward of each arm as a share of `max_reward`; `delay` is how rewards
-    arrive, and every total is sent `lateness` slots after its slot.
+    `arms` has the mean reward of each arm as a share of `max_reward`, which is in this `unit`;
+    `delay` is how rewards arrive, and every total is sent `lateness` slots after its slot. A slot
+    stands for the time that `slot` says.
     """
 
     name: str
     arms: dict[str, float]
     policy: str
     max_reward: float
+    unit: str
+    slot: str
     delay: LagLaw
     lateness: int
 
@@ -39,6 +42,8 @@ SCENARIOS = (
         {"Blue": 0.35, "Green": 0.5, "Video": 0.42, "None": 0.3},
         "ars-ucb(alpha=1)",
         200,
+        "EUR",
+        "1h",
         Interval(2, 8),
         0,
     ),
@@ -47,6 +52,8 @@ SCENARIOS = (
         {"9.90": 0.3, "10.90": 0.4, "11.90": 0.33},
         "ars-ucb(alpha=1)",
         1_000,
+        "EUR",
+        "1d",
         LinearDecay(14),
         3,
     ),
@@ -55,10 +62,14 @@ SCENARIOS = (
         {"7:00": 0.2, "12:00": 0.3, "18:00": 0.45, "21:00": 0.4},
         "ars-clw",
         50,
+        "orders",
+        "1d",
         UniformDelay(0, 6),
         1,
     ),
 )
+#: When all experiments begin; their time runs faster than that of clocks.
+START = "2026-03-02"
 #: Slots that are played without a pause at the start, so that there is something to see.
 FIRST_SLOTS = 200
 
@@ -93,6 +104,9 @@ def play(client: Client, scenario: Scenario, speed: float, stop: threading.Event
         arms=list(scenario.arms),
         policy=scenario.policy,
         reward_range=(0, scenario.max_reward),
+        unit=scenario.unit,
+        slot=scenario.slot,
+        start=START,
         seed=1,
     )
     source, totals = DelayedTotals(scenario, seed=len(scenario.name)), deque[tuple[int, float]]()

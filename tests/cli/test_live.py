@@ -79,7 +79,9 @@ def test_from_create_to_end(run):
     status = run(
         "create", "banner", "--arms", "A,B,C", "--policy", "ars-ucb", "--reward-range", "0,200"
     )
-    assert status.startswith("banner: ars-ucb(alpha=4, growth=power(2)), 0 slots decided")
+    assert status.startswith(
+        "banner: not begun; ars-ucb(alpha=4, growth=power(2)), 0 slots decided"
+    )
     assert run("ask", "banner") == "slot 0: play A (round 0, planned up to slot 0)\n"
     assert run("ask", "banner", "--slot", 0) == "slot 0: play A (round 0, planned up to slot 0)\n"
     assert run("tell", "banner", 0, 37) == "slot 0: 37, recorded\n"
@@ -89,10 +91,10 @@ def test_from_create_to_end(run):
     assert run("mark-missing", "banner", 1) == "slot 1: missing, recorded\n"
     assert run("tell", "banner", 2, 5) == "slot 2: 5, recorded\n"
     assert run("status", "banner").splitlines()[1:] == [
-        "arm  pulls  share  rounds  mean  radius",
-        "A        1  33.3%       1    37   419.3",
-        "B        2  66.7%       1     5   419.3",
-        "C        0   0.0%       0     -       -",
+        "arm  pulls  share  rounds  mean",
+        "A        1  33.3%       1    37",
+        "B        2  66.7%       1     5",
+        "C        0   0.0%       0     -",
         "next: slot 3 plays C, planned up to slot 3",
     ]
     shown = [line.split()[:5] for line in run("history", "banner").splitlines()]
@@ -176,7 +178,6 @@ def test_json(run):
         "share": 1.0,
         "rounds": 1,
         "mean": 1.5,
-        "radius": 0.0,
         "floor": None,
     }
     assert status["next"] == {
@@ -218,7 +219,6 @@ def test_csv(run):
         "share": "0.0",
         "rounds": "0",
         "mean": "",
-        "radius": "",
         "floor": "",
     }
     assert run("history", "banner", "--format", "csv").startswith(
@@ -518,7 +518,9 @@ def shop(run):
 
 @pytest.mark.compiled
 def test_an_experiment_without_a_policy_takes_the_one_for_real_totals(shop, run):
-    assert shop.startswith("shop: adaptive-switchback(slots_per_day=24, first=72), 0 slots decided")
+    assert shop.startswith(
+        "shop: not begun; adaptive-switchback(slots_per_day=24, first=72), 0 slots"
+    )
     status = json.loads(run("status", "shop", "--format", "json"))
     assert (status["start"], status["history"]) == ("2026-02-12T00:00:00+00:00", 1_008)
     assert run("ask", "shop").startswith("slot 0 (2026-02-12 00:00:00): play ")
@@ -561,10 +563,23 @@ def weather(run):
     run(
         *("create", "weather", "--arms", "A,B", "--policy", "fixed-switchback", "--slot", "1d"),
         *("--history", "past.csv", "--covariates", "temperature, rain", "--seed", 1),
-        *("--start", "2026-01-03"),
+        *("--start", "2026-01-03", "--unit", "EUR"),
     )
     for slot in range(4):
         run("ask", "weather", "--slot", slot)
+
+
+@pytest.mark.usefixtures("weather")
+def test_the_status_has_unit_and_covariates(run, refused):
+    lines = run("status", "weather").splitlines()
+    assert lines[0].startswith("weather: waiting for totals; fixed-switchback")
+    assert "mean (EUR)" in lines[1]
+    assert lines[-2] == "covariates: temperature, rain"
+    assert json.loads(run("status", "weather", "--format", "json"))["unit"] == "EUR"
+    assert "unit must be 1 to 20 printable characters" in refused(
+        *("create", "x", "--arms", "A,B", "--policy", "ucb1", "--reward-range", "0,1"),
+        *("--unit", "x" * 21),
+    )
 
 
 @pytest.mark.usefixtures("weather")

@@ -38,7 +38,7 @@ def test_a_status_is_a_table_in_notebooks(banner):
     banner.tell(0, 37)
     cells = Cells(banner.status()._repr_html_())
     assert cells.tags.count("tr") == 3
-    assert cells.tags.count("td") == 12
+    assert cells.tags.count("td") == 10
     assert {"<b>A</b>", 'B & "C"', "37"} <= set(cells.texts)
     assert cells.tags.count("b") == 1, "only the name of the experiment is bold"
     assert "next: slot 1 plays" in cells.texts[-1]

@@ -269,7 +269,7 @@ def test_a_damaged_one_does_not_hide_the_others(run, tmp_path, statement):
     connection.close()
     status, out, err = run("experiments", "--format", "json")
     first, second = json.loads(out)
-    assert (status, err, first["state"], second["state"]) == (0, "", "damaged", "running")
+    assert (status, err, first["state"], second["state"]) == (0, "", "damaged", "not begun")
     assert "banner" in first["name"]
     assert first["problem"]
     assert "is damaged: " in run("experiments")[1].splitlines()[-1]

@@ -1,12 +1,13 @@
 """Tables of other versions: newer ones are refused, older ones migrated."""
 
+import json
 import sqlite3
 from pathlib import Path
 
 import pytest
 
 import aftereffect as ae
-from aftereffect.live.events import hash_event
+from aftereffect.live.events import fingerprint, hash_event
 from aftereffect.live.storage import _schema as schema
 from aftereffect.live.storage._schema import VERSION
 from databases import SETTINGS, everything, lines_of, url
@@ -16,7 +17,7 @@ SCHEMAS = Path(__file__).parent / "schemas"
 
 def test_a_newer_schema_is_refused(whole):
     with sqlite3.connect(whole) as connection:
-        connection.execute("UPDATE aftereffect_schema SET version = 7")
+        connection.execute("UPDATE aftereffect_schema SET version = 8")
     connection.close()
     before = lines_of(whole)
     for call in (
@@ -26,7 +27,7 @@ def test_a_newer_schema_is_refused(whole):
     ):
         with pytest.raises(
             ae.StorageError,
-            match=r"its tables have version 7, made by a newer aftereffect; this version can read up to 5: update aftereffect$",
+            match=r"its tables have version 8, made by a newer aftereffect; this version can read up to 6: update aftereffect$",
         ):
             call()
     assert lines_of(whole) == before
@@ -107,6 +108,25 @@ def test_a_database_of_every_schema_still_opens(tmp_path, version):
             log.remove("today")
         assert storage.names() == []
     assert lines_of(path)["aftereffect_schema"] == [f"({VERSION},)"]
+
+
+def test_snapshots_of_older_tables_are_not_read(whole):
+    """Those of version 5 do not say how many slots there were when the last total came."""
+    with sqlite3.connect(whole) as connection:
+        (text,) = connection.execute("SELECT snapshot FROM aftereffect_experiments").fetchone()
+        fields = json.loads(text)
+        del fields["slots_at_last_total"]
+        old = json.dumps(fields)
+        connection.execute(
+            "UPDATE aftereffect_experiments SET snapshot = ?, snapshot_digest = ?",
+            (old, fingerprint(old)),
+        )
+        connection.execute("UPDATE aftereffect_schema SET version = 5")
+    connection.close()
+    with ae.Experiment.open("banner", storage=url(whole)) as experiment:
+        assert experiment.status().slots == 60
+        assert experiment.status().unit is None
+        assert experiment.verify().whole
 
 
 def test_a_migration_does_not_hide_damage(tmp_path):

@@ -261,17 +261,6 @@ def test_burn_ins_grow_with_time_so_that_any_reach_is_covered_in_the_end():
     ]
 
 
-def test_radii_are_from_the_average_to_the_index():
-    for policy in (ae.ArsKlUcb(), ae.SettleUcb()):
-        state = policy.initial(3)
-        averages = getattr(state, "averages", state)
-        averages.pulls[:2] = 50
-        averages.average[:2] = 0.4, 1.2  # more than 1 can arrive in a slot
-        radii = policy.radii(state, policy.params(3, 100), 1_000)
-        index = brentq(lambda q: 50 * divergence(0.4, q) - math.log(1_000), 0.4, 1 - 1e-12)
-        np.testing.assert_allclose(radii, [index - 0.4, 0, math.inf], atol=1e-8)
-
-
 @pytest.mark.compiled
 def test_it_loses_less_than_half_of_what_ars_ucb_loses():
     """At 20,000 slots; the whole comparison is in reproduction/beyond."""

@@ -1,5 +1,6 @@
 """The page, in a real browser, on a real service."""
 
+import csv
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ import pytest
 from playwright import sync_api
 
 from aftereffect import Experiment, open_storage
+from aftereffect.live import events
 from aftereffect.service import create_token
 from playing import LATE, played, under
 from services import Process, in_thread
@@ -105,13 +107,17 @@ def gallery(tmp_path_factory):
         daily = {"slot": "1d", "start": "2025-10-20T06:00", "timezone": "Europe/Berlin"}
         played(storage, "days", ["A", "B"], 100, late=2, **daily)
         played(storage, "crowd", [f"arm {number}" for number in range(70)], 2_000)
-        played(storage, "evil", [EVIL, "'\"><script>window.hurt=1</script>", "x" * 100], 12)
+        evil = [EVIL, "'\"><script>window.hurt=1</script>", "x" * 100]
+        played(storage, "evil", evil, 12, unit="<b onclick=alert()>")
         waiting = played(storage, "waiting", ["A", "B"], 1)
-        for _ in range(4):
+        for _ in range(3):
             waiting.ask()
         status = waiting.status()
-        assert status.next.hold
-        assert status.awaited == (1,)
+        assert (status.next.hold, status.awaited, status.state) == (
+            True,
+            (1,),
+            "waiting for totals",
+        )
     with in_thread(url) as address:
         yield f"{address}/"
 
@@ -171,9 +177,10 @@ def test_shows_an_experiment_as_its_status_has_it(gallery, visit):
         for text in part(page, "arms").locator("tbody td:nth-child(5)").all_inner_texts()
     ]
     assert means == sorted(means)
-    for name in ("estimates", "shares", "totals"):
+    for name in ("means", "shares", "totals"):
         assert len(part(page, name).get_by_role("img").get_attribute("aria-label")) > 40
-    expect(page.get_by_text("not a confidence interval")).to_be_visible()
+    expect(page.get_by_text("not corrected for seasons")).to_be_visible()
+    assert "radius" not in page.inner_text("main")
 
 
 @pytest.mark.parametrize(
@@ -183,7 +190,7 @@ def test_shows_an_experiment_as_its_status_has_it(gallery, visit):
         ("over", "Ended after 20 slots", "This is the final status."),
         ("planned", "All 40 slots of its horizon are decided.", "You can end it."),
         ("short", "Now", "the totals of slots 37\u201339"),
-        ("waiting", "Holds", "until the total of slot 1 comes. Slot 5 is next"),
+        ("waiting", "Holds", "until the total of slot 1 comes. Slot 4 is next"),
     ],
 )
 def test_says_what_runs_now(gallery, visit, name, sentence, waits):
@@ -263,7 +270,7 @@ def test_without_a_calendar_slots_have_numbers(gallery, visit):
     page = visit(f"{gallery}#short")
     drawn(page)
     expect(page.locator(".now")).to_have_text(re.compile(r"planned up to slot \d+\."))
-    for title in ("slot length", "start", "control", "history"):
+    for title in ("slot length", "start", "control", "history", "unit", "covariates"):
         expect(fact(page, title)).to_have_count(0)
     expect(part(page, "arms").get_by_role("columnheader", name="probability")).to_have_count(0)
     expect(part(page, "drawn")).to_be_hidden()
@@ -300,6 +307,133 @@ def test_shows_control_history_and_the_probabilities_of_a_draw(storage, serve, v
     )
     experiment.end()
     expect(part(page, "drawn")).to_be_hidden()
+
+
+@pytest.fixture
+def at(monkeypatch):
+    """Sets the time at which events are recorded, in UTC."""
+    return lambda time: monkeypatch.setattr(events, "now", lambda: f"{time}+00:00")
+
+
+def test_silence_and_the_last_total_have_times(storage, serve, visit, at):
+    experiment = Experiment.create(
+        "quiet",
+        arms=["A", "B"],
+        policy="fixed-switchback(block=2)",
+        covariates=["temperature", "rain"],
+        unit="EUR",
+        start="2025-03-29T20:00",
+        storage=storage,
+        **HOURLY,
+    )
+    for slot in range(8):
+        at(f"2025-03-{29 if slot < 3 else 30}T{(19 + slot) % 24:02}:04:00.000000")
+        experiment.ask(slot)
+        if slot >= 2:
+            experiment.tell(slot - 2, 40 + slot)
+    page = visit(serve(), timezone_id="America/New_York")
+    row = page.locator(".experiments li")
+    expect(row).to_contain_text("silent since Sun 30 Mar, 04:04")  # clocks changed that night
+    page.get_by_role("link", name="quiet").click()
+    drawn(page)
+    expect(part(page, "state")).to_have_text("silent since Sun 30 Mar, 04:04")
+    expect(page.locator(".now")).to_contain_text("Next")
+    expect(part(page, "waiting")).to_contain_text("No total has come since Sun 30 Mar, 04:04.")
+    expect(fact(page, "last total")).to_have_text(
+        re.compile(r"^Sun 30 Mar, 04:04 \([\d,]+ days ago\)$")
+    )
+    expect(fact(page, "totals come")).to_have_text("2 hours late")
+    expect(fact(page, "unit of the totals")).to_have_text("EUR")
+    expect(fact(page, "covariates")).to_have_text("temperature and rain")
+    expect(part(page, "means").locator(".axis-title")).to_have_text("mean total per hour (EUR)")
+    expect(part(page, "totals").locator(".grid .axis-title")).to_have_text("total per hour (EUR)")
+    expect(part(page, "arms").get_by_role("columnheader", name="mean (EUR)")).to_be_visible()
+    reader = part(page, "totals").get_by_role("slider")
+    reader.focus()
+    page.keyboard.press("Home")
+    expect(reader).to_have_attribute("aria-valuetext", re.compile("total 42.00 EUR"))
+    for chart in ("shares", "totals"):
+        assert any("30 Mar" in label for label, _ in read_ticks(page, chart))
+    experiment.end()
+    expect(part(page, "state")).to_have_text("ended")
+
+
+@pytest.mark.parametrize(
+    ("name", "state"),
+    [
+        ("fresh", "not begun"),
+        ("banner", "running"),
+        ("waiting", "waiting for totals"),
+        ("planned", "complete"),
+        ("over", "ended"),
+    ],
+)
+def test_has_the_states_of_the_status(gallery, visit, name, state):
+    page = visit(gallery)
+    row = page.locator(".experiments li", has=page.get_by_role("link", name=name))
+    expect(row.locator(".state")).to_have_text(state)
+    page.goto(f"{gallery}#{name}")
+    expect(part(page, "state")).to_have_text(state)
+
+
+def test_the_history_can_be_saved(storage, serve, visit):
+    """With the token of the visitor, which is in no address."""
+    visit.seen.network_errors = True
+    experiment = played(storage, "saved", ["A", "=B"], 30)
+    token, _ = create_token(storage, "read")
+    page = visit(serve())
+    page.get_by_role("textbox", name="Token").fill(token)
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="saved").click()
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Download the history (CSV)").click()
+    assert saved.value.suggested_filename == "saved.csv"
+    rows = list(csv.DictReader(saved.value.path().read_text(encoding="utf-8").splitlines()))
+    assert [float(row["total"]) for row in rows] == [row.total for row in experiment.history()]
+    assert {row["arm"] for row in rows} == {"A", "'=B"}
+    assert not any(token in url for url in visit.seen.urls)
+    page.route("**/export*", lambda route: route.fulfill(status=503, json={"message": "busy"}))
+    page.get_by_role("button", name="Download the history (CSV)").click()
+    expect(part(page, "download-problem")).to_have_text("The download failed. busy")
+
+
+def test_short_rounds_are_not_shaded(storage, serve, visit):
+    """One arm after the other in each slot: the strip has the share of each, and nothing flickers."""
+    played(storage, "short", ["A", "B", "C"], 300, policy="ucb1")
+    played(storage, "long", ["A", "B", "C"], 300, policy="ars-ucb")
+    address = serve()
+
+    def count_boxes(layer):
+        paths = part(page, "totals").locator(f".{layer} path").all()
+        return [(path.get_attribute("d") or "").count("M") for path in paths]
+
+    page = visit(f"{address}#short")
+    drawn(page)
+    assert sum(count_boxes("rounds")) == 0
+    narrow = count_boxes("strip")
+    assert len(narrow) == 3
+    assert max(narrow) <= 1200 / 24
+    page = visit(f"{address}#long")
+    drawn(page)
+    assert sum(count_boxes("rounds")) > 5
+
+
+def test_names_on_a_phone(storage, serve, visit):
+    """Names that differ in the middle only can be told apart in every chart, at any width."""
+    names = [f"creative number {number:02} for the whole summer" for number in range(14)]
+    played(storage, "names", names, 400)
+    address = serve()
+    for width in (390, 1280):
+        page = visit(f"{address}#names", viewport={"width": width, "height": 844})
+        drawn(page)
+        for chart, labels in (("means", ".rows .label"), ("shares", ".names .label")):
+            shown = part(page, chart).locator(labels).all_text_contents()
+            assert len(set(shown)) == len(shown)
+        if width == 390:
+            expect(part(page, "means").locator(".label").first).to_have_text(names[0])
+            expect(part(page, "shares").locator(".legend li")).to_have_count(12)
+            expect(part(page, "shares").locator(".legend li").first).to_contain_text("creative")
+            assert part(page, "shares").locator(".names .label").count() == 0
 
 
 def test_warns_and_shows_gaps(storage, serve, visit):
@@ -442,11 +576,14 @@ def test_follows_a_running_experiment_without_touching_what_one_is_at(storage, s
     expect(page.locator(".now")).to_contain_text("Ended after 55 slots")
 
 
-def test_rests_while_nobody_looks(gallery, visit):
-    page = visit(gallery)
+@pytest.mark.parametrize("name", ["", "banner"])
+def test_rests_while_nobody_looks(gallery, visit, name):
+    page = visit(f"{gallery}#{name}")
     page.clock.install()
     page.reload()
     expect(part(page, "pulse")).to_have_text("Live")
+    if name:
+        estimated(page)
     requests = []
     page.on("request", lambda request: requests.append(request.url))
     look = """hidden => {
@@ -458,9 +595,10 @@ def test_rests_while_nobody_looks(gallery, visit):
     requests.clear()
     page.clock.fast_forward(60_000)
     assert requests == []
-    with page.expect_request("**/v1/experiments"):
+    asked = f"**/v1/experiments{'/' + name if name else ''}"
+    with page.expect_request(asked):
         page.evaluate(look, False)
-    with page.expect_request("**/v1/experiments"):  # and it goes on
+    with page.expect_request(asked):  # and it goes on
         pass
 
 
@@ -492,7 +630,7 @@ def test_by_keyboard(gallery, visit):
     expect(page).to_have_url(f"{gallery}#banner")
     expect(page.get_by_role("heading", name="banner")).to_be_focused()
     for name, key, expected in (
-        ("estimates", "Home", "^A, mean"),
+        ("means", "Home", "^A, mean"),
         ("shares", "End", "^After 3,000 slots"),
         ("totals", "Home", "^Slots 0\u20137"),
     ):
@@ -563,6 +701,8 @@ def test_names_are_only_text(gallery, visit):
     page = visit(f"{gallery}#evil")
     drawn(page)
     expect(part(page, "arms")).to_contain_text(EVIL)
+    expect(part(page, "arms")).to_contain_text("mean (<b onclick=alert()>)")
+    assert page.locator("main b").count() == 0
     part(page, "totals").get_by_role("slider").hover()
     page.get_by_text("Totals, as a table").click()
     page.goto(f"{gallery}#{EVIL}")
@@ -576,8 +716,11 @@ def test_many_arms_are_grouped(gallery, visit):
     page = visit(f"{gallery}#crowd")
     drawn(page)
     expect(part(page, "arms").locator("tbody tr")).to_have_count(70)
-    expect(part(page, "shares").locator(".areas path")).to_have_count(50)
-    expect(part(page, "left-out")).to_contain_text("the other 21")
+    expect(part(page, "means").locator("circle")).to_have_count(49)
+    expect(part(page, "left-out")).to_contain_text("the 49 arms with most pulls")
+    expect(part(page, "shares").locator(".areas path")).to_have_count(12)
+    expect(part(page, "totals").locator(".legend li")).to_have_count(12)
+    expect(part(page, "grouped")).to_contain_text("and the other 59 together")
 
 
 def test_under_a_path(storage, serve, visit):

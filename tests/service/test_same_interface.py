@@ -278,6 +278,7 @@ def test_covariates_are_recorded_on_a_service_as_here(service, tmp_path):
         "policy": "fixed-switchback",
         "slot": "1d",
         "covariates": ["temperature"],
+        "unit": "°C €",
         "seed": 5,
     }
     played = []
@@ -305,9 +306,14 @@ def test_covariates_are_recorded_on_a_service_as_here(service, tmp_path):
                 said.append((type(caught.value), str(caught.value)))
             with pytest.raises(ae.ParameterError, match="unknown covariate 'rain'"):
                 create("other", history=[("2026-03-01", 90, {"rain": 1})])
+            status = experiment.status()
+            said.append((status.state, status.unit, status.covariates))
+            assert said[-1] == ("running", "°C €", ("temperature",))
             played.append((without_times(experiment.history()), said))
             assert experiment.verify().whole
         whole = ae.Experiment.create("shop", storage="memory://", **given, history=file)
+        with pytest.raises(ae.ConflictError, match="unit"):
+            client.create("shop", **given | {"unit": "USD"}, history=file)
         with pytest.raises(ae.ConflictError, match="covariates"):
             client.create("shop", **given | {"covariates": []}, history=file)
         assert not client.create("shop", **given, history=file).is_new

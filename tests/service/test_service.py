@@ -130,6 +130,13 @@ def test_from_create_to_end(service):
         (
             "POST",
             "/v1/experiments",
+            EXPERIMENT | {"name": "x", "unit": "E\nUR"},
+            422,
+            {"field": "unit"},
+        ),
+        (
+            "POST",
+            "/v1/experiments",
             EXPERIMENT | {"name": "x", "covariates": ["rain"]},  # its policy learns from rounds
             422,
             {"field": "covariates"},

@@ -79,6 +79,7 @@ def create(
     control_share: Share | None = None,
     floor: Annotated[str | None, Parameter(metavar="NAME=SHARE,...")] = None,
     covariates: Annotated[str | None, Parameter(metavar="NAME,...")] = None,
+    unit: Annotated[str | None, Parameter(metavar="UNIT")] = None,
     max_total: Number | None = None,
     horizon: Number | None = None,
     seed: Number | None = None,
@@ -119,6 +120,8 @@ def create(
     covariates
         The names of numbers that come with each slot, separated by commas: temperature,rain. A
         history must have a column for each. Only policies that look at every slot take them.
+    unit
+        The unit of the totals, such as EUR: at most 20 characters. Tables and charts show it.
     max_total
         Refuse totals above this number: they are probably typing errors.
     horizon
@@ -140,6 +143,7 @@ def create(
         control_share=control_share,
         floors=None if floor is None else _read_by_name("floors", "B=5%,C=2%", floor, read_share),
         covariates=_split_names(covariates) if covariates is not None else (),
+        unit=unit,
         max_total=max_total,
         horizon=horizon,
         seed=seed,

@@ -100,10 +100,8 @@ def _read_overview(storage: Storage, record: Record) -> Overview:
     except Exception as error:  # whatever is wrong with one of them, the others are listed
         problem = " ".join(str(error).split())
         return Overview(name, None, None, None, None, "damaged", last, problem)
-    state = "ended" if status.ended else "running" if status.next else "all decided"
-    return Overview(
-        name, status.policy, len(status.arms), status.slots, status.received, state, last, None
-    )
+    counts = len(status.arms), status.slots, status.received
+    return Overview(name, status.policy, *counts, status.state, last, None)
 
 
 def _format_overviews(overviews: Sequence[Overview]) -> str:

@@ -259,6 +259,7 @@ def decode_status(answer: Mapping[str, Any]) -> Status:
         next=following and decode_record(Decision, following),
         awaited=tuple(answer.get("awaited", ())),
         notes=tuple(answer.get("notes", ())),
+        covariates=tuple(answer.get("covariates", ())),
     )
 
 

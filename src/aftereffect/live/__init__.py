@@ -35,7 +35,7 @@ from aftereffect.live.records import (
     read_totals,
     write_csv,
 )
-from aftereffect.live.settings import MAX_ARMS, MAX_LIVE_SLOTS
+from aftereffect.live.settings import MAX_ARMS, MAX_LIVE_SLOTS, MAX_UNIT_LENGTH
 from aftereffect.live.status import ArmStatus, Status
 from aftereffect.live.storage import (
     DEFAULT_STORAGE,
@@ -59,6 +59,7 @@ __all__ = [
     "MAX_LIVE_HISTORY",
     "MAX_LIVE_SLOTS",
     "MAX_NAME_LENGTH",
+    "MAX_UNIT_LENGTH",
     "ArmStatus",
     "Decision",
     "Difference",

@@ -223,9 +223,7 @@ class SlotState(ExperimentState):
         counts.sums[self.played[slot]] += total
         if total != before:  # covariates may have been revised alone
             self.statistics.add(total)
-        if event.revision == 0:
-            self.recent_lateness.append(self.next_slot - 1 - slot)
-        self.last_total_at = event.at
+        self._note_total(event)
 
     def write(self) -> dict[str, Any]:
         """What a snapshot holds of this state more than of others: numbers, and lists of them."""

@@ -26,7 +26,7 @@ _MIN_COMPRESSED, _COMPRESSED = 4_096, "zlib:"
 #: The attributes of a state that are one number, text or boolean.
 _PLAIN = (
     *("next_slot", "rounds", "received", "missing", "learned", "planned", "lasted"),
-    *("last_total_at", "ended"),
+    *("last_total_at", "slots_at_last_total", "ended"),
 )
 
 

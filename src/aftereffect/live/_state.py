@@ -137,6 +137,8 @@ class ExperimentState:
         self.retry_plan: RoundPlan | None = None
         self.recent_lateness: deque[int] = deque(maxlen=_RECENT)
         self.last_total_at: str | None = None
+        #: The number of slots when the last total came.
+        self.slots_at_last_total = 0
         self.ended = False
         self.difference: Difference | None = None
         self.last_snapshot = SnapshotMark(0, 0)
@@ -354,9 +356,13 @@ class ExperimentState:
         self.arm_totals.counts[arm] += 1
         self.arm_totals.sums[arm] += total
         self.statistics.add(total)
+        self._note_total(event)
+
+    def _note_total(self, event: Event) -> None:
+        """Note when a total came."""
         if event.revision == 0:
-            self.recent_lateness.append(self.next_slot - 1 - slot)
-        self.last_total_at = event.at
+            self.recent_lateness.append(self.next_slot - 1 - event.slot)
+        self.last_total_at, self.slots_at_last_total = event.at, self.next_slot
 
     def _withdraw(self, slot: int) -> None:
         """Take back the total of a slot, which waits or is missing."""

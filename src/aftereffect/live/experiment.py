@@ -21,6 +21,7 @@ from aftereffect.live import _rules as rules
 from aftereffect.live._floors import add_floors
 from aftereffect.live._reading import OpenLog
 from aftereffect.live._slot_clock import place_history
+from aftereffect.live._warnings import check_playable
 from aftereffect.live.events import fingerprint, now
 from aftereffect.live.maintenance import Verification, find_record, verify_experiment
 from aftereffect.live.records import (
@@ -34,7 +35,7 @@ from aftereffect.live.records import (
     save_history,
 )
 from aftereffect.live.settings import Settings, check_name
-from aftereffect.live.status import Status, check_playable, make_status
+from aftereffect.live.status import Status, make_status
 from aftereffect.live.storage import DEFAULT_STORAGE, Record, Storage, View, open_or_borrow
 from aftereffect.policies import Policy
 from aftereffect.rewards import check_covariates
@@ -96,6 +97,7 @@ class Experiment:
         control_share: float | None = None,
         floors: Mapping[str, float] | None = None,
         covariates: Sequence[str] = (),
+        unit: str | None = None,
         max_total: float | None = None,
         horizon: int | None = None,
         seed: int | None = None,
@@ -141,6 +143,9 @@ class Experiment:
         covariates
             The names of numbers that come with each slot, such as ``["temperature", "rain"]``, at
             most 16. Only policies that look at every slot take them.
+        unit
+            The unit of the totals, such as ``EUR``: at most 20 characters. Tables and charts show
+            it.
         max_total
             The largest total to accept, against typing errors.
         horizon
@@ -176,6 +181,7 @@ class Experiment:
             control,
             names,
             numbers,
+            unit,
         )
         if wanted.name in (".", ".."):  # no web address can have such a part
             raise ParameterError(f"an experiment cannot be named {wanted.name!r}: add a letter")

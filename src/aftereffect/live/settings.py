@@ -35,11 +35,12 @@ MAX_LIVE_SLOTS = 2**40
 MAX_ARMS = 10_000
 #: The largest total and the largest end of a reward range, so that sums of totals stay finite.
 MAX_TOTAL = 1e100
+MAX_UNIT_LENGTH = 20
 
 #: Settings that the first experiments did not have.
 _LATER = (
     *("slot", "start", "timezone", "history", "control"),
-    *("covariates", "history_covariates"),
+    *("covariates", "history_covariates", "unit"),
 )
 #: The columns of exported histories, beside which covariates are further columns.
 SLOT_COLUMNS = (
@@ -85,6 +86,8 @@ class Settings:
         The names of numbers that come with each slot, for a policy that looks at every slot.
     history_covariates
         The covariates of each slot of the history; None where a number is not known.
+    unit
+        The unit of the totals, at most 20 characters; None if they have none.
     """
 
     name: str
@@ -101,6 +104,7 @@ class Settings:
     control: str | None = None
     covariates: Sequence[str] = ()
     history_covariates: Sequence[Sequence[float | None]] = ()
+    unit: str | None = None
 
     def __post_init__(self) -> None:
         checks: dict[str, Callable[[Any], object]] = {
@@ -121,6 +125,7 @@ class Settings:
             "history_covariates": lambda rows: _check_past_covariates(
                 rows, self.covariates, len(self.history)
             ),
+            "unit": _check_unit,
         }
         if self.slot is not None:
             clock = make_clock(self.slot, self.start, self.timezone)
@@ -291,6 +296,18 @@ def check_control(control: object, arms: Sequence[str]) -> str | None:
             f"{suggest(str(control), arms)}"
         )
     return None if control is None else str(control)
+
+
+def _check_unit(unit: object) -> str | None:
+    if unit is None:
+        return None
+    is_text = isinstance(unit, str) and unit.isprintable() and unit == unit.strip()
+    if not is_text or not 1 <= len(str(unit)) <= MAX_UNIT_LENGTH:
+        raise ParameterError(
+            f"unit must be 1 to {MAX_UNIT_LENGTH} printable characters without spaces around "
+            f"them, such as EUR, got {short_repr(unit)}"
+        )
+    return str(unit)
 
 
 def _check_max_total(total: object, reward_range: Sequence[float] | None) -> float | None:

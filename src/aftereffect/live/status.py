@@ -1,41 +1,32 @@
 """The status of an experiment: its arms, its next decision, and warnings."""
 
 import html
-import math
-from functools import lru_cache
+from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any, NamedTuple, cast
-
-import numpy as np
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from aftereffect._core import text_table
-from aftereffect.errors import ParameterError, name_field
-from aftereffect.live._slot_state import make_state
-from aftereffect.live._state import Draws, ExperimentState
-from aftereffect.live.events import Link
+from aftereffect.live._state import ExperimentState
+from aftereffect.live._warnings import find_warnings
+from aftereffect.live.events import now
 from aftereffect.live.records import Decision, read_probabilities
-from aftereffect.live.settings import Settings
-from aftereffect.policies import Policy, round_kernels
 
 #: The number of slots that `awaited` lists, and that a sentence names.
 _MAX_AWAITED, _MAX_NAMED = 100, 10
-#: The number of rounds that are tried to find out when a second arm is played.
-_MAX_ROUNDS = 2_000
-#: Where policies planned a smaller share of the slots than this, a warning says so.
-_MIN_PLANNED_SHARE = 1 / 3
-_HEADER = ("arm", "pulls", "share", "rounds", "mean")
+#: What an experiment does at one moment; `find_state` says which state is which.
+State: TypeAlias = Literal[
+    "not begun", "running", "waiting for totals", "silent", "complete", "ended"
+]
 
 
 class ArmStatus(NamedTuple):
     """One arm: how often it was decided, and the mean total of the slots in which it was played.
 
-    `radius` is what the policy adds to the mean when it compares arms, in the unit of the totals.
-    It is None if the policy has no radius or the arm has no mean. It is not a confidence interval.
     `floor` is the least share of rounds that the arm keeps; None if it has no floor.
 
     Examples
     --------
-    >>> ArmStatus("A", pulls=3, share=0.6, rounds=2, mean=38.5, radius=None, floor=None).mean
+    >>> ArmStatus("A", pulls=3, share=0.6, rounds=2, mean=38.5, floor=None).mean
     38.5
     """
 
@@ -44,31 +35,32 @@ class ArmStatus(NamedTuple):
     share: float | None
     rounds: int
     mean: float | None
-    radius: float | None
     floor: float | None
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, in types that JSON has."""
         return self._asdict()
 
-    def _cells(self, *last: str) -> tuple[str, ...]:
+    def _cells(self) -> tuple[str, ...]:
         counts = f"{self.pulls:,}", _show(self.share, ".1%"), f"{self.rounds:,}"
-        return (self.arm, *counts, _show(self.mean), *last)
+        return (self.arm, *counts, _show(self.mean))
 
 
 class Status(NamedTuple):
     """An experiment at one moment.
 
-    `slots` is the number of slots so far. Of these, `skipped` were not decided, `received` have a
-    total or are `missing`, and `outstanding` were played and have neither. `learned` is the number
-    of totals from which the policy has learned. `waiting` is the number of totals that wait for the
-    end of their round, or for the next round of their arm. `lateness` is a number of slots: 90 % of
-    the latest totals came at most so many slots late. `last_total_at` is the time of the last
-    total. `next` is the next decision. It is None if the experiment has `ended`, or if all its
-    slots are decided. `awaited` are the first planned slots of the round that have no total.
-    `notes` are warnings. `slot_length`, `start` and `timezone` say when slots begin, if they have
-    times. `control` is the arm that was played before, and `history` the number of slots before the
-    first whose totals the policy was given.
+    `state` is what it does (see docs/live.md). `slots` is the number of slots so far. Of these,
+    `skipped` were not decided, `received` have a total or are `missing`, and `outstanding` were
+    played and have neither. `learned` is the number of totals from which the policy has learned.
+    `waiting` is the number of totals that wait for the end of their round, or for the next round of
+    their arm. `lateness` is a number of slots: 90 % of the latest totals came at most so many slots
+    late. `last_total_at` is the time of the last total. `next` is the next decision. It is None if
+    the experiment has `ended`, or if all its slots are decided. `awaited` are the first planned
+    slots of the round that have no total. `notes` are warnings. `slot_length`, `start` and
+    `timezone` say when slots begin, if they have times. `control` is the arm that was played
+    before, and `history` the number of slots before the first whose totals the policy was given.
+    `unit` is the unit of the totals, and `covariates` are the names of the numbers that come with
+    each slot.
 
     Examples
     --------
@@ -76,14 +68,15 @@ class Status(NamedTuple):
     >>> exp = Experiment.create(
     ...     "banner", arms=["A", "B"], policy="ars-ucb", reward_range=(0, 9), storage="memory://"
     ... )
-    >>> exp.status().slots, exp.status().next.arm
-    (0, 'A')
+    >>> exp.status().state, exp.status().next.arm
+    ('not begun', 'A')
     """
 
     name: str
     policy: str
     seed: int
     horizon: int | None
+    state: State
     ended: bool
     slots: int
     skipped: int
@@ -104,6 +97,8 @@ class Status(NamedTuple):
     timezone: str | None
     control: str | None
     history: int
+    unit: str | None
+    covariates: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, in types that JSON has."""
@@ -112,42 +107,53 @@ class Status(NamedTuple):
             "next": self.next and self.next.to_dict(),
             "awaited": list(self.awaited),
             "notes": list(self.notes),
+            "covariates": list(self.covariates),
         }
 
     def __str__(self) -> str:
         """A table of the arms, and what comes next."""
         table = text_table(self._rows())
-        first = f"{self.name}: {self.policy}, {self.progress()}"
-        return "\n".join([first, table, self.outlook(), *(f"note: {note}" for note in self.notes)])
+        first = f"{self.name}: {self.describe_state()}; {self.policy}, {self.progress()}"
+        return "\n".join([first, table, *self._last_lines()])
 
     def _rows(self) -> list[tuple[str, ...]]:
-        """A table of the arms: with probabilities if the policy says them, else with radii.
-
-        It has a column for floors, if there are any.
-        """
+        """A table of the arms, with floors and probabilities of the next one if there are any."""
+        mean = f"mean ({self.unit})" if self.unit else "mean"
         chances = self.next.probabilities if self.next else None
-        has_floors = any(arm.floor for arm in self.arms)
-        header = (*_HEADER, *(["floor"] if has_floors else []))
-        rows = [(*header, "radius" if chances is None else "probability")]
-        for arm in self.arms:
-            last = _show(arm.radius) if chances is None else _show(chances[arm.arm], ".1%")
-            rows.append(arm._cells(*([_show(arm.floor, ".1%")] if has_floors else []), last))
+        rows: list[tuple[str, ...]] = [("arm", "pulls", "share", "rounds", mean)]
+        rows += [arm._cells() for arm in self.arms]
+        if any(arm.floor for arm in self.arms):
+            floors = ["floor", *(_show(arm.floor, ".1%") for arm in self.arms)]
+            rows = [(*row, floor) for row, floor in zip(rows, floors, strict=True)]
+        if chances is not None:
+            shown = ["probability", *(_show(chances[arm.arm], ".1%") for arm in self.arms)]
+            rows = [(*row, chance) for row, chance in zip(rows, shown, strict=True)]
         return rows
+
+    def _last_lines(self) -> list[str]:
+        names = [f"covariates: {', '.join(self.covariates)}"] if self.covariates else []
+        return [*names, self.outlook(), *(f"note: {note}" for note in self.notes)]
 
     def _repr_html_(self) -> str:
         """The same for notebooks."""
         header, *cells = self._rows()
-        head = "".join(f"<th>{name}</th>" for name in header)
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
         rows = "".join(
             f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in cells
         )
         name, policy = html.escape(self.name), html.escape(self.policy)
-        end = [self.outlook(), *(f"note: {note}" for note in self.notes)]
         return (
-            f"<p><b>{name}</b>: {policy}, {self.progress()}</p>"
+            f"<p><b>{name}</b>: {self.describe_state()}; {policy}, {self.progress()}</p>"
             f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-            f"<p>{'<br>'.join(map(html.escape, end))}</p>"
+            f"<p>{'<br>'.join(map(html.escape, self._last_lines()))}</p>"
         )
+
+    def describe_state(self) -> str:
+        """The state in a few words; of one that is silent, also since when."""
+        if self.state != "silent" or self.last_total_at is None:
+            return self.state
+        since = self.last_total_at[:16].replace("T", " ")  # the log has times in UTC
+        return f"silent since {since} UTC"
 
     def progress(self) -> str:
         """How far the experiment is, in one line."""
@@ -187,13 +193,11 @@ def make_status(state: ExperimentState) -> Status:
     """The status of an experiment, as the next decision will find it."""
     ahead = state.look_ahead()
     settings, totals = ahead.settings, ahead.arm_totals
-    low, high = settings.reward_range or (0.0, 1.0)
-    radii = settings.policy.radii(ahead.policy_state, ahead.params, ahead.next_slot)
     floors, decided = settings.floors, int(totals.pulls.sum())
+    following = _find_next(ahead)
     arms = []
     for number, arm in enumerate(settings.arms):
         pulls, count = int(totals.pulls[number]), totals.counts[number]
-        radius = math.inf if radii is None else float(radii[number]) * (high - low)
         arms.append(
             ArmStatus(
                 arm,
@@ -201,7 +205,6 @@ def make_status(state: ExperimentState) -> Status:
                 pulls / decided if decided else None,
                 int(totals.rounds[number]),
                 float(totals.sums[number] / count) if count else None,
-                radius if math.isfinite(radius) else None,
                 floors.get(arm),
             )
         )
@@ -210,6 +213,7 @@ def make_status(state: ExperimentState) -> Status:
         str(settings.policy),
         settings.seed,
         settings.horizon,
+        state=find_state(ahead, following, now()),
         ended=ahead.ended,
         slots=ahead.next_slot,
         skipped=ahead.next_slot - decided,
@@ -222,56 +226,61 @@ def make_status(state: ExperimentState) -> Status:
         last_total_at=ahead.last_total_at,
         rounds=ahead.rounds,
         arms=tuple(arms),
-        next=_find_next(ahead),
+        next=following,
         awaited=tuple(islice(ahead.list_awaited(), _MAX_AWAITED)),
-        notes=tuple(note for note in (_warn_of_one_arm(ahead), _warn_of_waiting(ahead)) if note),
+        notes=find_warnings(ahead),
         slot_length=settings.slot,
         start=settings.find_time(0),
         timezone=settings.timezone,
         control=settings.control,
         history=len(settings.history),
+        unit=settings.unit,
+        covariates=tuple(settings.covariates),
     )
 
 
-def check_playable(settings: Settings) -> None:
-    """Refuse settings under which the policy cannot begin, or plays one arm to the very end."""
-    slots = settings.planned_slots
-    with name_field("policy"):
-        if settings.looks_at_slots:
-            make_state(settings, Link(0, b"")).decide()
-            return
-        alone = count_slots_of_first_arm(settings.policy, len(settings.arms), slots, settings.seed)
-        if alone >= slots:
-            raise ParameterError(
-                f"{settings.policy} plays one arm for all {slots:,} slots of the horizon: "
-                "use a longer horizon, shorter slots, or another policy such as ars-ucb"
-            )
+def find_state(state: ExperimentState, following: Decision | None, time: str) -> State:
+    """What an experiment does at a time.
 
-
-@lru_cache(maxsize=256)
-def count_slots_of_first_arm(policy: Policy, arms: int, horizon: int, seed: int) -> int:
-    """The least number of slots for which the first arm is played before a second one is.
-
-    The policy is tried on totals that are all the same and come at once; with others it may take
-    longer. A policy that draws its arms may draw another one after the first round.
+    - ``not begun``: no slot is decided.
+    - ``ended``: `Experiment.end` has ended it.
+    - ``complete``: all its slots are decided, and each has a total or is marked missing.
+    - ``silent``: totals have come, but the last one is too long ago: see `is_silent`.
+    - ``waiting for totals``: the last decided slot holds the arm until totals come, or all slots
+      are decided and some have no total, or two slots or more are decided and no total has come.
+    - ``running``: everything else.
     """
-    kernels = round_kernels(policy)
-    params, state = policy.params(arms, horizon), policy.initial(arms)
-    draws = Draws(seed)
-    begin = draws.position
-    rng = cast(np.random.Generator, draws)
-    played, first = 0, None
-    for _ in range(_MAX_ROUNDS):
-        arm, slots, window = map(int, kernels.decide(state, params, played, rng))
-        if first is None:
-            first = arm
-        if arm != first or played >= horizon:
-            break
-        played += slots
-        if draws.position != begin:
-            break
-        kernels.absorb(state, params, arm, window, 0.5 * window)
-    return min(played, horizon)
+    decided = int(state.arm_totals.pulls.sum())
+    if state.ended:
+        return "ended"
+    if decided == 0:
+        return "not begun"
+    if following is None and state.outstanding == 0:
+        return "complete"
+    if is_silent(state, time):
+        return "silent"
+    has_none = state.last_total_at is None and state.outstanding > 0 and decided > 1
+    holds = state.round is not None and state.next_slot - 1 > state.round.until
+    if following is None or holds or has_none:
+        return "waiting for totals"
+    return "running"
+
+
+def is_silent(state: ExperimentState, time: str) -> bool:
+    """Whether no total has come for longer than the feed usually takes.
+
+    If every total comes at most n slots late, then at least one comes in any n + 1 slots. So a feed
+    is silent after more than twice as many slots and one more, with its usual lateness for n: three
+    slots for a feed that is on time. Slots are counted by the clock; where slots have no times, by
+    the decisions since the last total.
+    """
+    if state.last_total_at is None or state.lateness is None:
+        return False
+    slots, clock = 2 * (state.lateness + 1) + 1, state.settings.clock
+    if clock is None:
+        return state.next_slot - state.slots_at_last_total > slots
+    since = datetime.fromisoformat(time) - datetime.fromisoformat(state.last_total_at)
+    return since > timedelta(seconds=slots * clock.length.total_seconds())
 
 
 def _find_next(ahead: ExperimentState) -> Decision | None:
@@ -287,28 +296,6 @@ def _find_next(ahead: ExperimentState) -> Decision | None:
         slot > current.until,
         ahead.settings.find_time(slot),
         read_probabilities(ahead.settings, current.probabilities),
-    )
-
-
-def _warn_of_one_arm(state: ExperimentState) -> str:
-    settings, arms = state.settings, len(state.settings.arms)
-    is_known = settings.looks_at_slots or np.count_nonzero(state.arm_totals.pulls) > 1
-    if state.ended or is_known:
-        return ""
-    alone = count_slots_of_first_arm(settings.policy, arms, settings.planned_slots, settings.seed)
-    if alone <= arms:
-        return ""
-    share = f" ({alone / settings.horizon:.0%} of the horizon)" if settings.horizon else ""
-    return f"at least the first {alone:,} slots go to one arm{share}"
-
-
-def _warn_of_waiting(state: ExperimentState) -> str:
-    if not state.lateness or state.planned >= _MIN_PLANNED_SHARE * state.lasted:
-        return ""
-    held = 1 - state.planned / state.lasted
-    return (
-        f"totals come {state.lateness:,} slots late, and {held:.0%} of the slots only waited for "
-        "them: the rounds of this policy are too short for totals that come so late"
     )
 
 

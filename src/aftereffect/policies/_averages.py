@@ -60,11 +60,6 @@ def upper_bound(averages: Averages, arm: int, width: float) -> float:
     return bound
 
 
-def ucb_radii(averages: Averages, alpha: float, t: int) -> Vector:
-    """The radius of each arm; infinite for one that was not played."""
-    return np.where(averages.pulls > 0.0, shared_width(alpha, t) * averages.breadth, math.inf)
-
-
 #: ``edge_noise_slots(state, arm, best)``: how many slots the noise at the edges of an arm's visits
 #: is worth, if the highest average of all arms is `best`.
 EdgeNoise: TypeAlias = Callable[[Any, int, float], float]
@@ -170,16 +165,3 @@ def kl_chooser(edge_noise_slots: EdgeNoise) -> Choose:
         return chosen
 
     return choose
-
-
-def kl_radii(averages: Averages, state: Any, t: int, edge_noise_slots: EdgeNoise) -> Vector:
-    """How far each arm's index is above its average; infinite for an arm that was not played."""
-    log, best = math.log(max(t, 1)), highest_average(averages, -1)
-    radii = np.full(averages.pulls.shape[0], math.inf)
-    for arm in range(averages.pulls.shape[0]):
-        if averages.pulls[arm] == 0.0:
-            continue
-        edge_noise = edge_noise_slots(state, arm, best)
-        index = highest_mean(averages.average[arm], averages.pulls[arm], log, edge_noise)
-        radii[arm] = max(index - averages.average[arm], 0.0)
-    return radii

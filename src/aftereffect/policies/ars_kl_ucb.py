@@ -17,14 +17,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aftereffect._core import Params, PolicyKernels, Vector, register
+from aftereffect._core import PolicyKernels, Vector, register
 from aftereffect.growth import Growth, Power, SlotsOfRound, as_growth
 from aftereffect.policies._averages import (
     Averages,
     blank_averages,
     credit,
     kl_chooser,
-    kl_radii,
     next_unplayed,
     no_edge_noise,
 )
@@ -70,9 +69,6 @@ class ArsKlUcb(Policy):
 
     def params(self, arms: int, horizon: int) -> ArsKlUcbParams:
         return ArsKlUcbParams(self.growth.params(horizon))
-
-    def radii(self, state: Averages, params: Params, t: int) -> Vector:
-        return kl_radii(state, state, t, no_edge_noise)
 
 
 @cache

@@ -24,14 +24,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aftereffect._core import Params, PolicyKernels, Vector, check_float, register
+from aftereffect._core import PolicyKernels, Vector, check_float, register
 from aftereffect.growth import Growth, Power, SlotsOfRound, as_growth
 from aftereffect.policies._averages import (
     Averages,
     blank_averages,
     credit,
     shared_width,
-    ucb_radii,
     upper_bound,
 )
 from aftereffect.policies.base import Policy
@@ -85,9 +84,6 @@ class ArsUcb(Policy):
 
     def params(self, arms: int, horizon: int) -> ArsUcbParams:
         return ArsUcbParams(self.alpha, self.growth.params(horizon))
-
-    def radii(self, state: Averages, params: Params, t: int) -> Vector:
-        return ucb_radii(state, self.alpha, t)
 
 
 @cache

@@ -105,10 +105,6 @@ class Policy(Spec, ABC):
         """What the kernels read, enough for a run of that many slots; nothing by default."""
         return ()
 
-    def radii(self, state: State, params: Params, t: int) -> Vector | None:
-        """The confidence radius of each arm after t slots, or None if the policy has none."""
-        return None
-
     def _check_choices(self, **choices: object) -> None:
         """Check parameters that are one of some words, each against its ``Literal`` type."""
         for name, literal in choices.items():

@@ -157,9 +157,6 @@ class Floors(Policy):
         rounds, counts = plan_group(self.shares)
         return FloorsParams(rounds, np.array(counts), self.learns_from_any_arm, base)
 
-    def radii(self, state: FloorsState, params: FloorsParams, t: int) -> Vector | None:
-        return self.base.radii(state.base, params.base, t)
-
     def _check_arms(self, arms: int) -> int:
         if len(self.shares) != arms:
             raise ParameterError(

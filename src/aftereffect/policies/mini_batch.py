@@ -88,9 +88,6 @@ class MiniBatch(Policy):
         batches = horizon // size
         return MiniBatchParams(size, batches, self.base.params(arms, max(batches, 1)))
 
-    def radii(self, state: MiniBatchState, params: MiniBatchParams, t: int) -> Vector | None:
-        return self.base.radii(state.base, params.base, t // params.size)
-
 
 @cache
 def mini_batch_kernels(base: PolicyKernels) -> PolicyKernels:

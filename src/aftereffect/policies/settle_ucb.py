@@ -37,7 +37,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aftereffect._core import Params, PolicyKernels, Vector, check_float, check_int, register
+from aftereffect._core import PolicyKernels, Vector, check_float, check_int, register
 from aftereffect.policies._averages import (
     Averages,
     blank_averages,
@@ -45,7 +45,6 @@ from aftereffect.policies._averages import (
     highest_average,
     kl_bernoulli,
     kl_chooser,
-    kl_radii,
     next_unplayed,
 )
 from aftereffect.policies._settling import MAX_HOLD, Settling, blank_settling, next_step, settle
@@ -153,9 +152,6 @@ class SettleUcb(Policy):
 
     def params(self, arms: int, horizon: int) -> SettleUcbParams:
         return SettleUcbParams(self.burn_in, self.look, self.hold)
-
-    def radii(self, state: SettleUcbState, params: Params, t: int) -> Vector:
-        return kl_radii(state.averages, state, t, edge_noise_slots)
 
 
 def edge_noise_slots(state: SettleUcbState, arm: int, best: float) -> float:

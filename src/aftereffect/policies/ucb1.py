@@ -15,13 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aftereffect._core import Params, PolicyKernels, Vector, register
+from aftereffect._core import Params, PolicyKernels, register
 from aftereffect.policies._averages import (
     Averages,
     blank_averages,
     credit,
     shared_width,
-    ucb_radii,
     upper_bound,
 )
 from aftereffect.policies.base import Policy
@@ -47,9 +46,6 @@ class Ucb1(Policy):
 
     def initial(self, arms: int) -> Averages:
         return blank_averages(arms)
-
-    def radii(self, state: Averages, params: Params, t: int) -> Vector:
-        return ucb_radii(state, ALPHA, t)
 
 
 def decide(

@@ -18,6 +18,7 @@ from aftereffect.live import (
     MAX_LIVE_HISTORY,
     MAX_LIVE_SLOTS,
     MAX_NAME_LENGTH,
+    MAX_UNIT_LENGTH,
     Decision,
     SlotRecord,
     Status,
@@ -207,6 +208,15 @@ class NewExperiment(Strict):
             examples=[["temperature", "rain"]],
         ),
     ] = []
+    unit: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            max_length=MAX_UNIT_LENGTH,
+            description="The unit of the totals. Tables and charts show it.",
+            examples=["EUR"],
+        ),
+    ] = None
     max_total: Annotated[
         Finite | None,
         Field(description="Totals above this are refused: they are probably typing errors."),

@@ -12,7 +12,7 @@ from aftereffect.errors import CorruptionError, StorageError
 from aftereffect.live.events import Event, EventKind, hash_event, is_intact
 
 #: The version of the tables below.
-VERSION = 5
+VERSION = 6
 
 metadata = sa.MetaData()
 
@@ -163,12 +163,21 @@ def _add_covariates(connection: sa.Connection) -> None:
     connection.execute(experiments.update().values(snapshot=None, snapshot_digest=None))
 
 
+def _drop_snapshots(connection: sa.Connection) -> None:
+    """Version 6: settings may have a unit, and snapshots know how many slots the last total saw.
+
+    The tables stay as they are. The new version keeps older code away, which refuses such settings.
+    """
+    connection.execute(experiments.update().values(snapshot=None, snapshot_digest=None))
+
+
 #: What makes each version from the one before. A migration never changes once it is released.
 MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {
     2: _seal_tokens,
     3: _rename_totals,
     4: _add_probabilities,
     5: _add_covariates,
+    6: _drop_snapshots,
 }
 
 

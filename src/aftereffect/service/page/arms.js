@@ -13,8 +13,8 @@ const PATTERNS = [
   "M1.5 0v6M4.5 0v6",
   "M0 0l6 6M0 6l6-6",
 ];
-/** Arms that a chart shows one by one; the others are grouped. */
-export const MAX_SHOWN = 50;
+/** Arms that a chart of the history shows one by one; more looks could hardly be told apart. */
+export const MAX_APART = 12;
 export const OTHERS = -1;
 
 /** The class for the colour of an arm, and its fill. */
@@ -48,11 +48,11 @@ export function fillLegend(list, arms, nameOf) {
 }
 
 /** The arms that a chart shows one by one, in their own order: all, or those with most pulls. */
-export function selectArms(arms) {
+export function selectArms(arms, most = MAX_APART) {
   const all = arms.map((_, arm) => arm);
-  if (all.length <= MAX_SHOWN) return all;
+  if (all.length <= most) return all;
   const byPulls = all.toSorted((a, b) => arms[b].pulls - arms[a].pulls || a - b);
-  return byPulls.slice(0, MAX_SHOWN - 1).sort((a, b) => a - b);
+  return byPulls.slice(0, most - 1).sort((a, b) => a - b);
 }
 
 function makePattern(hue, pattern) {

@@ -8,6 +8,8 @@ import { makeTickFormat } from "./format.js";
 const pen = document.createElement("canvas").getContext("2d");
 /** Pixels between a point and its tooltip. */
 const GAP = 14;
+/** On a narrower chart, as on a phone, names stand above or below what they name. */
+export const MIN_WIDE = 480;
 const STEPS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, PageDown: 10, PageUp: -10 };
 
 /** A chart in a figure. Subclasses have a method `paint`, which draws and sets `points`. */
@@ -215,10 +217,27 @@ export function measureText(text) {
   return pen.measureText(text).width;
 }
 
-/** As much of a text as fits into a width. */
-export function truncateText(text, width) {
+/** Texts that fit into a width and differ as before: if need be, without what all of them begin and end with. */
+export function truncateTexts(texts, width) {
+  const cut = texts.map((text) => truncateText(text, width));
+  if (new Set(cut).size === texts.length) return cut;
+  const all = texts.map((text) => [...text]);
+  const most = Math.min(...all.map((letters) => letters.length)) - 1;
+  const isShared = (find) => all.every((letters) => find(letters) === find(all[0]));
+  let [before, after] = [0, 0];
+  while (before < most && isShared((letters) => letters[before])) before += 1;
+  while (before + after < most && isShared((letters) => letters.at(-1 - after))) after += 1;
+  const core = (letters) => letters.slice(before, letters.length - after).join("");
+  return all.map((letters) => truncateText(`${before ? "…" : ""}${core(letters)}${after ? "…" : ""}`, width));
+}
+
+/** As much of a text as fits into a width: its beginning and its end, as names often differ at the end only. */
+function truncateText(text, width) {
   if (measureText(text) <= width) return text;
-  let letters = [...text];
-  while (letters.length > 1 && measureText(`${letters.join("")}…`) > width) letters = letters.slice(0, -1);
-  return `${letters.join("")}…`;
+  const letters = [...text];
+  const end = (kept) => letters.slice(letters.length - Math.floor(kept / 2)).join("");
+  const cut = (kept) => `${letters.slice(0, Math.ceil(kept / 2)).join("")}…${end(kept)}`;
+  let kept = letters.length - 1;
+  while (kept > 1 && measureText(cut(kept)) > width) kept -= 1;
+  return cut(kept);
 }

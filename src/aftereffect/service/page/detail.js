@@ -1,17 +1,18 @@
 // @ts-check
 // One experiment: the current arm, all arms, and the history.
 
-import { applyLook, MAX_SHOWN, selectArms } from "./arms.js";
+import { applyLook, MAX_APART, selectArms } from "./arms.js";
 import { resizeChildren, make, findPart, setText, setAttributes, showMessage } from "./dom.js";
-import { Estimates, MAX_WIDE_ROWS } from "./estimates.js";
+import { Download } from "./download.js";
 import { LagChart } from "./lag-chart.js";
+import { MAX_MEANS, MAX_WIDE_ROWS, Means } from "./means.js";
 import { Problem } from "./service.js";
 import { Shares } from "./shares.js";
 import { describeCalendar, makeSlotNames } from "./slot-names.js";
 import { ArmsTable } from "./table.js";
 import { Totals } from "./totals.js";
-import { describeDraw, describeLateness, describeNow, describeState, describeWaiting } from "./format.js";
-import { capitalize, describeFloors, formatCount, formatQuantity } from "./format.js";
+import { describeDraw, describeFloors, describeLastTotal, describeLateness, describeNow } from "./format.js";
+import { capitalize, describeState, describeWaiting, formatCount, formatQuantity, joinWords } from "./format.js";
 
 /** Pieces of the history: as many as a screen can show, fewer if there are thousands of arms. */
 const MAX_PIECES = 400;
@@ -28,7 +29,8 @@ export class Detail {
   constructor(root) {
     this.root = root;
     this.table = new ArmsTable(findPart(root, "arms"), () => this.#showArms());
-    this.estimates = new Estimates(findPart(root, "estimates"), (arm) => this.#highlight(arm));
+    this.means = new Means(findPart(root, "means"), (arm) => this.#highlight(arm));
+    this.download = new Download(root);
     this.shares = new Shares(findPart(root, "shares"), findPart(root, "shares-table"));
     this.totals = new Totals(findPart(root, "totals"), findPart(root, "totals-table"), findPart(root, "totals-note"));
     this.lagChart = new LagChart(root);
@@ -58,14 +60,16 @@ export class Detail {
     showMessage(findPart(this.root, "problem"), null);
     for (const chart of [this.shares, this.totals]) chart.showNote("Reading the history …");
     this.lagChart.clear();
+    this.download.clear();
   }
 
   /** Read and show the experiment; returns whether that worked. */
   async refresh(service, signal) {
     try {
       this.#show(await service.fetchStatus(this.#name, signal));
+      this.download.offer(service, this.#name);
       await this.#readHistory(service, signal);
-      if (!signal.aborted) this.lagChart.refresh(service, this.#name, this.#status.received); // not awaited
+      if (!signal.aborted) this.lagChart.refresh(service, this.#status); // not awaited
       showMessage(findPart(this.root, "problem"), null);
       return true;
     } catch (error) {
@@ -81,8 +85,8 @@ export class Detail {
     this.#status = status;
     findPart(this.root, "body").hidden = false;
     findPart(this.root, "state").hidden = false;
-    const state = describeState(status);
-    setText(setAttributes(findPart(this.root, "state"), { "data-state": state }), state);
+    const state = describeState(status, makeSlotNames(status));
+    setText(setAttributes(findPart(this.root, "state"), { "data-state": status.state }), state);
     this.#showNow(status);
     this.#showFacts(status);
     this.#showArms();
@@ -105,13 +109,15 @@ export class Detail {
   }
 
   #showFacts(status) {
+    const names = makeSlotNames(status);
     const decided = status.slots - status.skipped;
     const withMore = (number, more, word) => formatCount(number) + (more ? `, ${formatCount(more)} ${word}` : "");
     const facts = [
       ["slots decided", withMore(decided, status.skipped, "skipped")],
       ["totals received", withMore(status.received, status.missing, "of them missing")],
       ["totals learned", withMore(status.learned, status.waiting, "waiting")],
-      ["totals come", describeLateness(status.lateness)],
+      ["last total", describeLastTotal(status, names)],
+      ["totals come", describeLateness(status, names)],
       ["rounds closed", formatCount(status.rounds)],
       ["arms", formatCount(status.arms.length)],
       ["horizon", status.horizon === null ? "open" : formatQuantity(status.horizon, "slot")],
@@ -120,6 +126,8 @@ export class Detail {
       ...(status.control === null ? [] : [["control", status.control]]),
       ...describeFloors(status),
       ...(status.history ? [["history", formatQuantity(status.history, "slot")]] : []),
+      ...(status.unit === null ? [] : [["unit of the totals", status.unit]]),
+      ...(status.covariates.length ? [["covariates", joinWords(status.covariates)]] : []),
     ];
     const item = () => make("div", {}, make("dt"), make("dd"));
     const items = resizeChildren(findPart(this.root, "facts"), facts.length, item);
@@ -134,14 +142,15 @@ export class Detail {
     if (!status) return;
     const order = this.table.sort(status);
     this.table.update(status, order);
-    findPart(this.root, "estimates").parentElement.classList.toggle("many", order.length > MAX_WIDE_ROWS);
-    this.estimates.update(status, order);
+    findPart(this.root, "means").parentElement.classList.toggle("many", order.length > MAX_WIDE_ROWS);
+    this.means.update(status, order);
     showMessage(findPart(this.root, "drawn"), describeDraw(status));
-    const known = status.arms.filter(({ mean }) => mean !== null);
-    findPart(this.root, "no-radius").hidden = known.length === 0 || known.some(({ radius }) => radius !== null);
-    const left = status.arms.length - selectArms(status.arms).length;
-    const shown = `Charts show the ${MAX_SHOWN - 1} arms with most pulls; the other ${formatCount(left)} are grouped.`;
-    showMessage(findPart(this.root, "left-out"), left ? `${shown} The table has all arms.` : null);
+    const all = status.arms.length;
+    const shown = `This chart shows the ${MAX_MEANS - 1} arms with most pulls, and the table all arms.`;
+    showMessage(findPart(this.root, "left-out"), all > MAX_MEANS ? shown : null);
+    const left = formatCount(all - selectArms(status.arms).length);
+    const apart = `The ${MAX_APART - 1} arms with most pulls are shown one by one, and the other ${left} together.`;
+    showMessage(findPart(this.root, "grouped"), all > MAX_APART ? apart : null);
   }
 
   /** Highlight one arm in the charts of the history. */

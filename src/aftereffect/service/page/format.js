@@ -14,6 +14,7 @@ const wholePercents = new Intl.NumberFormat(LANGUAGE, { style: "percent" });
 const compact = new Intl.NumberFormat(LANGUAGE, { notation: "compact", maximumSignificantDigits: 3 });
 const scientific = new Intl.NumberFormat(LANGUAGE, { notation: "scientific", maximumSignificantDigits: 4 });
 const clock = new Intl.DateTimeFormat(LANGUAGE, { timeStyle: "medium" });
+const relative = new Intl.RelativeTimeFormat(LANGUAGE);
 const joined = new Intl.ListFormat(LANGUAGE, { type: "conjunction" });
 const plural = new Intl.PluralRules(LANGUAGE);
 
@@ -28,16 +29,19 @@ export const formatWholePercent = (share) => wholePercents.format(share);
 export const formatPercent = (share) => (share === null ? MISSING : percents.format(share));
 /** With one decimal, and not below zero: an estimate of a time can be slightly negative. */
 export const formatTenths = (number) => formatWithDigits(1).format(Math.max(0, number));
-export const formatDuration = (slots) => `${formatTenths(slots)} slots`;
 export const joinWords = (parts) => joined.format(parts);
 
+/** A text with the unit of the totals, if they have one. */
+export const addUnit = (text, unit) => (unit === null ? text : `${text} (${unit})`);
+
 /** A format for amounts that belong together: the largest gets four digits. */
-export function makeAmountFormat(values) {
+export function makeAmountFormat(values, unit = null) {
   const largest = values.reduce((most, value) => (value === null ? most : Math.max(most, Math.abs(value))), 0);
   const extreme = largest >= 1e9 || (largest > 0 && largest < 1e-3);
   const digits = largest > 0 ? Math.max(0, 3 - Math.floor(Math.log10(largest))) : 0;
   const format = extreme ? scientific : formatWithDigits(digits);
-  return (value) => (value === null ? MISSING : format.format(value));
+  const after = unit === null ? "" : ` ${unit}`;
+  return (value) => (value === null ? MISSING : format.format(value) + after);
 }
 
 /** A format for the ticks of an axis, given their distance. */
@@ -70,11 +74,23 @@ function listSlots(numbers, names) {
   return names.join(shown, numbers.length);
 }
 
-/** The state of an experiment in a word or two. */
-export function describeState(status) {
-  if (status.ended) return "ended";
-  if (status.next === null) return "all decided";
-  return status.next.hold ? "holding" : "running";
+/** The state of an experiment; of one that is silent, also since when. */
+export function describeState({ state, last_total_at: last }, names) {
+  return state === "silent" ? `silent since ${names.writeMoment(last)}` : state;
+}
+
+/** When the last total came. */
+export function describeLastTotal({ last_total_at: last }, names) {
+  return last === null ? "none yet" : `${names.writeMoment(last)} (${formatAge(Date.parse(last))})`;
+}
+
+/** How long ago a moment was, in the largest unit of time that fits: "3 hours ago". */
+function formatAge(moment) {
+  const minutes = Math.floor((Date.now() - moment) / 60_000);
+  if (minutes < 1) return "just now";
+  if (minutes < 120) return relative.format(-minutes, "minute");
+  if (minutes < 48 * 60) return relative.format(-Math.floor(minutes / 60), "hour");
+  return relative.format(-Math.floor(minutes / (24 * 60)), "day");
 }
 
 /** What is decided now: words before the arm, the arm (or null), words after it. */
@@ -85,7 +101,8 @@ export function describeNow(status, names) {
   if (next === null) return [`All ${formatCount(status.slots)} slots of its horizon are decided.`, null, ""];
   if (status.slots === 0) return [`No slots yet. ${capitalize(names.name(0))} will use `, next.arm, "."];
   if (next.hold) return ["Holds ", next.arm, `: all planned slots of round ${formatCount(next.round)} are decided.`];
-  return ["Now ", next.arm, `, planned up to ${names.nameEnd(next.until)}.`];
+  const now = status.state === "silent" ? "Next " : "Now ";
+  return [now, next.arm, `, planned up to ${names.nameEnd(next.until)}.`];
 }
 
 /** The totals that an experiment waits for, and its next slot. */
@@ -96,12 +113,14 @@ export function describeWaiting(status, names) {
   if (status.next === null) {
     return awaited.length ? `It waits for ${totals} of ${listSlots(awaited, names)}.` : "You can end it.";
   }
-  const following = `${capitalize(names.name(status.next.slot))} is next, in round ${formatCount(status.next.round)}.`;
-  if (awaited.length === 0) return following;
+  const since = status.state === "silent" ? `No total has come since ${names.writeMoment(status.last_total_at)}. ` : "";
+  const slot = capitalize(names.name(status.next.slot));
+  const following = `${slot} is next, in round ${formatCount(status.next.round)}.`;
+  if (awaited.length === 0) return since + following;
   const come = awaited.length === 1 ? "comes" : "come";
   const missing = `${totals} of ${listSlots(awaited, names)}`;
   const waiting = status.next.hold ? `The arm stays until ${missing} ${come}.` : `Outstanding: ${missing}.`;
-  return `${waiting} ${following}`;
+  return `${since}${waiting} ${following}`;
 }
 
 /** The probability with which the current arm was drawn; null if the policy does not say it. */
@@ -117,18 +136,18 @@ export function describeFloors({ arms }) {
   return floors.length ? [["least share of rounds", floors.join(", ")]] : [];
 }
 
-/** How many slots late the totals come. */
-export function describeLateness(lateness) {
+/** How late the totals usually come. */
+export function describeLateness({ lateness }, names) {
   if (lateness === null) return "none yet";
-  return lateness ? `${formatQuantity(lateness, "slot")} late` : "on time";
+  return lateness ? `${formatQuantity(lateness, names.oneSlot, names.manySlots)} late` : "on time";
 }
 
 /** The lag of a reward, or why it is unknown. */
-export function describeLag({ conclusive, reason, mean, low, high, level, p90 }) {
+export function describeLag({ conclusive, reason, mean, low, high, level, p90 }, { oneSlot, manySlots }) {
   if (!conclusive) return `Unknown: ${reason}.`;
-  if (high < 0.05 && p90.high < 0.05) return "A reward arrives in the slot of its pull.";
+  if (high < 0.05 && p90.high < 0.05) return `A reward arrives in the ${oneSlot} of its pull.`;
   const band = `${formatWholePercent(level)} band ${formatTenths(low)} to ${formatTenths(high)}`;
   const within = `${formatTenths(p90.low)} to ${formatTenths(p90.high)}`;
-  const most = `nine tenths have arrived after ${formatDuration(p90.value)} (${within})`;
-  return `A reward takes ${formatDuration(mean)} on average (${band}); ${most}.`;
+  const most = `nine tenths have arrived after ${formatTenths(p90.value)} ${manySlots} (${within})`;
+  return `A reward takes ${formatTenths(mean)} ${manySlots} on average (${band}); ${most}.`;
 }

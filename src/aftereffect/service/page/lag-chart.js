@@ -4,8 +4,9 @@
 import { drawAxisBelow, drawAxisLeft, Chart, makeScale, makeTicks, measureText } from "./charts.js";
 import { makeSvg, fillRows, resizeChildren, make, findPart, setText, setAttributes, showMessage } from "./dom.js";
 import { AccessDenied, Problem, Unavailable } from "./service.js";
-import { describeLag, formatCount, formatDuration, formatPercent, formatQuantity } from "./format.js";
+import { describeLag, formatCount, formatPercent, formatQuantity } from "./format.js";
 import { formatTenths, formatWholePercent } from "./format.js";
+import { makeSlotNames } from "./slot-names.js";
 
 const HEIGHT = 240;
 /** Rows of the table. */
@@ -21,7 +22,7 @@ export class LagChart extends Chart {
   #notBefore = 0;
 
   constructor(section) {
-    super(findPart(section, "lag-chart"), "Share of a reward that has arrived, by slots after the pull");
+    super(findPart(section, "lag-chart"), "Share of a reward that has arrived, by time after the pull");
     this.sentence = findPart(section, "lag-sentence");
     this.explanation = findPart(section, "lag-note");
     this.problem = findPart(section, "lag-problem");
@@ -42,14 +43,15 @@ export class LagChart extends Chart {
   }
 
   /** Ask again if there is enough new. It may take seconds and fail: nothing else on the page depends on it. */
-  async refresh(service, name, received) {
+  async refresh(service, status) {
+    const { name, received } = status;
     const grown = this.#received === null || received - this.#received >= Math.max(1, RENEWAL_SHARE * this.#received);
     if (this.#running || !grown || performance.now() < this.#notBefore) return;
     const running = (this.#running = new AbortController());
     try {
       const estimate = await service.fetchLag(name, running.signal);
       this.#received = received;
-      this.update(estimate);
+      this.update({ ...estimate, names: makeSlotNames(status) });
       showMessage(this.problem, null);
     } catch (error) {
       if (running.signal.aborted) return; // another experiment is shown
@@ -64,7 +66,7 @@ export class LagChart extends Chart {
 
   update(estimate) {
     this.data = estimate;
-    setText(this.sentence, describeLag(estimate));
+    setText(this.sentence, describeLag(estimate, estimate.names));
     this.table.hidden = !estimate.conclusive;
     if (!estimate.conclusive) {
       showMessage(this.explanation, null);
@@ -78,12 +80,12 @@ export class LagChart extends Chart {
   }
 
   paint(width, estimate) {
-    const { lags, arrived, arrived_low, arrived_high, mean, low, high } = estimate;
+    const { lags, arrived, arrived_low, arrived_high, mean, low, high, names } = estimate;
     const area = this.resize(width, HEIGHT, { left: 44, right: 14, top: 20, bottom: 42 });
     const x = makeScale(0, lags.length, area.left, area.right);
     const y = makeScale(0, 1, area.bottom, area.top);
     const below = makeTicks(0, lags.length, (area.right - area.left) / 60, true);
-    drawAxisBelow(this.getLayer("below"), area, x, below, "slots after the pull");
+    drawAxisBelow(this.getLayer("below"), area, x, below, `${names.manySlots} after the pull`);
     const quarters = { values: [0, 0.25, 0.5, 0.75, 1], write: formatWholePercent };
     drawAxisLeft(this.getLayer("grid"), area, y, quarters, "share that has arrived");
     // A step for each lag.
@@ -97,7 +99,7 @@ export class LagChart extends Chart {
     setAttributes(paths[2], { d: `M${area.left} ${area.bottom}L${steps(arrived).join("L")}` });
     setAttributes(paths[3], { d: `M${x(mean)} ${area.top}V${area.bottom}` });
     // The label is to the right of the line, or to the left where there is no room.
-    const text = `mean lag ${formatTenths(mean)}`;
+    const text = `mean lag ${formatTenths(mean)} ${names.manySlots}`;
     const onRight = to + 6 + measureText(text) <= area.right;
     const place = onRight ? { x: to + 6, "text-anchor": "start" } : { x: from - 6, "text-anchor": "end" };
     const [label] = resizeChildren(this.getLayer("names"), 1, () => makeSvg("text", { class: "label" }));
@@ -113,10 +115,10 @@ export class LagChart extends Chart {
   /** As a table, at some lags; only while it is open. */
   fillTable() {
     if (!this.table.open || !this.data?.conclusive) return;
-    const { lags, arrived, arrived_low, arrived_high, level } = this.data;
+    const { lags, arrived, arrived_low, arrived_high, level, names } = this.data;
     const table = this.table.querySelector("table");
     const [row] = resizeChildren(table.tHead ?? table.createTHead(), 1, () => make("tr"));
-    const titles = ["slots later", "arrived", `${formatWholePercent(level)} band`];
+    const titles = [`${names.manySlots} later`, "arrived", `${formatWholePercent(level)} band`];
     const cells = resizeChildren(row, titles.length, () => make("th", { scope: "col" }));
     titles.forEach((title, at) => setText(cells[at], title));
     const step = Math.max(1, Math.ceil(lags.length / MAX_ROWS));
@@ -128,15 +130,17 @@ export class LagChart extends Chart {
 
 const formatBand = (low, high) => `${formatPercent(low)} to ${formatPercent(high)}`;
 
-function describePoint({ lags, arrived, arrived_low, arrived_high, level }, at) {
-  const title = lags[at] === 0 ? "In the slot of the pull" : `After ${formatQuantity(lags[at], "slot")}`;
+function describePoint({ lags, arrived, arrived_low, arrived_high, level, names: { oneSlot, manySlots } }, at) {
+  const after = `After ${formatQuantity(lags[at], oneSlot, manySlots)}`;
+  const title = lags[at] === 0 ? `In the ${oneSlot} of the pull` : after;
   const band = { label: `${formatWholePercent(level)} band`, value: formatBand(arrived_low[at], arrived_high[at]) };
   return { title, lines: [{ label: "arrived", value: formatPercent(arrived[at]) }, band] };
 }
 
-function summarize({ lags, arrived, p90 }) {
+function summarize({ lags, arrived, p90, names: { oneSlot, manySlots } }) {
   const half = lags[arrived.findIndex((share) => share >= 0.5)] ?? lags.at(-1);
-  const reached = `half within ${formatQuantity(half, "slot")}, nine tenths within ${formatDuration(p90.value)}`;
-  const until = `up to ${formatQuantity(lags.at(-1), "slot")}`;
+  const most = `nine tenths within ${formatTenths(p90.value)} ${manySlots}`;
+  const reached = `half within ${formatQuantity(half, oneSlot, manySlots)}, ${most}`;
+  const until = `up to ${formatQuantity(lags.at(-1), oneSlot, manySlots)}`;
   return `Share of a reward that has arrived by each lag, ${until}: ${reached}. More is in the table below.`;
 }

@@ -5,6 +5,7 @@ import { applyLook, OTHERS, selectArms } from "./arms.js";
 import { makeSvg, resizeChildren, make, findPart, setText, setAttributes } from "./dom.js";
 import { Problem } from "./service.js";
 import { joinWords, formatCount, formatQuantity, formatPercent, describeState } from "./format.js";
+import { makeSlotNames } from "./slot-names.js";
 
 /** With more experiments than this, the search field is shown. */
 const MAX_WITHOUT_SEARCH = 8;
@@ -119,9 +120,10 @@ class Row {
 
   #show(status) {
     this.#ended = status.ended;
-    const word = describeState(status);
-    setText(setAttributes(this.state, { "data-state": word }), word);
-    const verb = status.slots === 0 ? "begins with" : status.next?.hold ? "holds" : "now";
+    const state = describeState(status, makeSlotNames(status));
+    setText(setAttributes(this.state, { "data-state": status.state }), state);
+    const going = status.state === "silent" ? "next" : "now";
+    const verb = status.slots === 0 ? "begins with" : status.next?.hold ? "holds" : going;
     setText(this.now, status.next ? `${verb} ${status.next.arm}` : "");
     setText(this.slots, `${formatQuantity(status.slots, "slot")}, ${formatQuantity(status.arms.length, "arm")}`);
     setText(this.policy, status.policy);

@@ -51,13 +51,19 @@ export class Service {
     return this.#get(`${pathOf(name)}/lag`, signal, 60);
   }
 
-  async #get(path, signal, seconds = 15) {
+  /** The whole history as a CSV file. */
+  fetchHistory(name, signal) {
+    return this.#get(`${pathOf(name)}/export?format=csv`, signal, 600, (answer) => answer.blob());
+  }
+
+  /** `read` reads the body of a success; that of an error is always JSON. */
+  async #get(path, signal, seconds = 15, read = readJson) {
     const headers = this.#token === null ? {} : { Authorization: `Bearer ${this.#token}` };
     const deadline = AbortSignal.any([signal, AbortSignal.timeout(seconds * 1000)]);
     let answer, body;
     try {
       answer = await fetch(new URL(path, HERE), { headers, signal: deadline, cache: "no-store" });
-      body = await answer.json().catch((error) => (error instanceof SyntaxError ? null : Promise.reject(error)));
+      body = await (answer.ok ? read : readJson)(answer);
     } catch (error) {
       if (signal.aborted) throw error;
       throw new Unavailable("");
@@ -68,6 +74,11 @@ export class Service {
     if (UNAVAILABLE.includes(answer.status) || answer.ok) throw new Unavailable(message);
     throw new Problem(message);
   }
+}
+
+/** The body as JSON; null if it is something else. */
+function readJson(answer) {
+  return answer.json().catch((error) => (error instanceof SyntaxError ? null : Promise.reject(error)));
 }
 
 function pathOf(name) {

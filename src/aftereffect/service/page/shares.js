@@ -2,7 +2,8 @@
 // Share of pulls per arm over time: stacked areas, named at their right end.
 
 import { applyLook, fillLegend, OTHERS, selectArms } from "./arms.js";
-import { drawAxisBelow, drawAxisLeft, Chart, truncateText, makeScale, measureText } from "./charts.js";
+import { drawAxisBelow, drawAxisLeft, Chart, truncateTexts, makeScale, measureText } from "./charts.js";
+import { MIN_WIDE } from "./charts.js";
 import { makeSvg, fillRows, resizeChildren, make, setText, setAttributes } from "./dom.js";
 import { makeSlotNames } from "./slot-names.js";
 import { joinWords, formatQuantity, formatPercent, formatWholePercent } from "./format.js";
@@ -38,8 +39,8 @@ export class Shares extends Chart {
   }
 
   paint(width, { bands, pieces, total, names: slotNames }) {
-    const named = selectNamed(bands, pieces.length - 1);
-    const names = Math.min(Math.max(...named.map((band) => measureText(bands[band].name))), width * 0.2, 180);
+    const named = width < MIN_WIDE ? [] : selectNamed(bands, pieces.length - 1);
+    const names = Math.min(Math.max(...named.map((band) => measureText(bands[band].name))), width * 0.22, 220);
     const right = named.length ? names + BESIDE_NAMES : 14;
     const area = this.resize(width, HEIGHT, { left: 44, right, top: TOP, bottom: BOTTOM });
     const x = makeScale(0, total, area.left, area.right);
@@ -72,20 +73,23 @@ export class Shares extends Chart {
   #writeNames(bands, named, width, area, middle) {
     this.legend.hidden = named.length === bands.length;
     if (!this.legend.hidden) {
-      const nameOf = new Map(bands.map(({ arm, name }) => [arm, name]));
+      const label = ({ name, share }) => `${name} ${formatWholePercent(share.at(-1))}`;
+      const nameOf = new Map(bands.map((band) => [band.arm, label(band)]));
       fillLegend(this.legend, [...nameOf.keys()], (arm) => nameOf.get(arm));
     }
     const places = moveApart(named.map(middle), area.top + LINE / 2, area.bottom - LINE / 2);
     const square = () => makeSvg("rect", { width: 8, height: 8, rx: 2 });
     const parts = () => [makeSvg("path", { class: "leader" }), square(), makeSvg("text")];
     const labels = resizeChildren(this.getLayer("names"), named.length, () => makeSvg("g", {}, ...parts()));
+    const arms = named.filter((band) => bands[band].arm !== OTHERS);
+    const texts = truncateTexts(arms.map((band) => bands[band].name), width + 1);
     named.forEach((band, at) => {
       const { arm, name, share } = bands[band];
       const [leader, square, text] = labels[at].children;
       setAttributes(leader, { d: `M${area.right + 1} ${middle(band)}L${area.right + 9} ${places[at]}` });
       setAttributes(applyLook(square, arm), { x: area.right + 11, y: places[at] - 4 });
       setAttributes(text, { class: "label", x: area.right + 23, y: places[at] + 4 });
-      setText(text, `${truncateText(name, width + 1)} ${formatWholePercent(share.at(-1))}`);
+      setText(text, `${texts[at] ?? name} ${formatWholePercent(share.at(-1))}`);
     });
   }
 

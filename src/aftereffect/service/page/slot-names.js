@@ -10,7 +10,13 @@ const DAY = 24 * HOUR;
 const WEEK = 7 * DAY;
 const MONTH = 30.4 * DAY;
 const LENGTHS = { "15min": 15 * MINUTE, "1h": HOUR, "1d": DAY, "1w": WEEK };
-const LENGTH_NAMES = { "15min": "15 minutes", "1h": "1 hour", "1d": "1 day", "1w": "1 week" };
+/** What a slot is called: alone, in the plural, and after "per". */
+const SLOT_NOUNS = {
+  "15min": ["slot of 15 minutes", "slots of 15 minutes", "15 minutes"],
+  "1h": ["hour", "hours", "hour"],
+  "1d": ["day", "days", "day"],
+  "1w": ["week", "weeks", "week"],
+};
 /** A Monday: weeks are counted from it. */
 const MONDAY = Date.UTC(1970, 0, 5);
 const SHORT_DISTANCES = [15 * MINUTE, 30 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY, 2 * DAY, WEEK, 2 * WEEK];
@@ -43,10 +49,14 @@ export function describeCalendar({ start, slot_length: length, timezone }) {
   if (start === null) return [];
   const wall = readWall(start);
   const begin = `${formatDate(wall, true)}, ${formatClock(wall)} (${timezone})`;
-  return [["slot length", LENGTH_NAMES[length]], ["start", begin]];
+  const [, , per] = SLOT_NOUNS[length];
+  return [["slot length", /^\d/.test(per) ? per : `1 ${per}`], ["start", begin]];
 }
 
 class SlotNumbers {
+  oneSlot = "slot";
+  manySlots = "slots";
+  perSlot = "slot";
   axis = "slot";
   axisSoFar = "slots so far";
   column = "slot";
@@ -89,6 +99,13 @@ class SlotNumbers {
   makeTicks(last, width) {
     return makeTicks(0, last, width / 90, true);
   }
+
+  /** A moment of the log: here on the clocks of the visitor. */
+  writeMoment(time) {
+    const moment = new Date(time);
+    const wall = moment.getTime() - moment.getTimezoneOffset() * MINUTE;
+    return `${formatDate(wall, moment.getFullYear() !== new Date().getFullYear())}, ${formatClock(wall)}`;
+  }
 }
 
 /**
@@ -108,6 +125,7 @@ class SlotTimes {
     this.#start = Date.parse(start);
     this.#length = LENGTHS[length];
     this.#isShort = this.#length < DAY;
+    [this.oneSlot, this.manySlots, this.perSlot] = SLOT_NOUNS[length];
     const numbers = { year: "numeric", month: "numeric", day: "numeric", hour: "numeric", minute: "numeric" };
     const options = { ...numbers, hourCycle: "h23", timeZoneName: "shortOffset", timeZone: timezone };
     this.#zone = new Intl.DateTimeFormat(LANGUAGE, /** @type {Intl.DateTimeFormatOptions} */ (options));
@@ -134,6 +152,10 @@ class SlotTimes {
 
   nameEnd(slot) {
     return this.writeSoFar(slot);
+  }
+
+  writeMoment(time) {
+    return this.#writeInstant(Date.parse(time)).join(", ");
   }
 
   writeSoFar(slot) {

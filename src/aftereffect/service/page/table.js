@@ -3,9 +3,9 @@
 
 import { applyLook, makeSwatch } from "./arms.js";
 import { resizeChildren, make, setText, setAttributes } from "./dom.js";
-import { makeAmountFormat, formatCount, formatPercent } from "./format.js";
+import { addUnit, makeAmountFormat, formatCount, formatPercent } from "./format.js";
 
-const COLUMNS = ["arm", "pulls", "share", "rounds", "mean", "radius", "probability"];
+const COLUMNS = ["arm", "pulls", "share", "rounds", "mean", "probability"];
 
 export class ArmsTable {
   #key = "arm";
@@ -41,17 +41,18 @@ export class ArmsTable {
       const sorted = COLUMNS[at] === this.#key ? (this.#descending ? "descending" : "ascending") : "none";
       setAttributes(title, { "aria-sort": sorted });
     });
+    setText(this.titles[COLUMNS.indexOf("mean")].firstElementChild, addUnit("mean", status.unit));
     const probabilities = status.next?.probabilities;
     this.titles.at(-1).hidden = !probabilities;
     const write = makeAmountFormat(status.arms.map(({ mean }) => mean));
     const rows = resizeChildren(this.body, order.length, makeRow);
     order.forEach((arm, at) => {
-      const { arm: name, pulls, share, rounds, mean, radius } = status.arms[arm];
+      const { arm: name, pulls, share, rounds, mean } = status.arms[arm];
       const [head, ...cells] = rows[at].children;
       const [square, label] = head.children;
       applyLook(square.firstElementChild, arm);
       setText(label, name);
-      const texts = [formatCount(pulls), formatPercent(share), formatCount(rounds), write(mean), write(radius)];
+      const texts = [formatCount(pulls), formatPercent(share), formatCount(rounds), write(mean)];
       texts.push(probabilities ? formatPercent(probabilities[name]) : "");
       texts.forEach((text, cell) => setText(cells[cell], text));
       cells.at(-1).hidden = !probabilities;

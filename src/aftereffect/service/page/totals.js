@@ -5,11 +5,14 @@ import { applyLook, fillLegend, OTHERS, selectArms } from "./arms.js";
 import { drawAxisBelow, drawAxisLeft, Chart, roundEnds, makeScale, makeTicks, measureText } from "./charts.js";
 import { makeSvg, fillRows, resizeChildren, make, setText, setAttributes } from "./dom.js";
 import { makeSlotNames } from "./slot-names.js";
-import { capitalize, makeAmountFormat, formatCount, formatQuantity } from "./format.js";
+import { addUnit, capitalize, makeAmountFormat, formatCount, formatQuantity } from "./format.js";
 
 const HEIGHT = 320;
 /** Height of the strip that shows the arms in their full colour. */
-const STRIP = 7;
+const STRIP = 14;
+/** Narrower rounds are not shaded: many of them in a row would flicker. In the strip they are taken together. */
+const MIN_SHADED = 16;
+const MIN_PART = 24;
 const MAX_DOTS = 160;
 const MAX_LINES = 6;
 
@@ -26,16 +29,17 @@ export class Totals extends Chart {
     this.legend.hidden = timeline.slots === 0;
     if (timeline.slots === 0) return this.showNote("No slots yet.");
     this.data = preparePieces(status, timeline);
-    const mean = `Mean of every ${formatCount(timeline.width)} slots`;
+    const mean = `Mean of every ${formatCount(timeline.width)} ${this.data.names.manySlots}`;
     const several = `${mean}; the band goes from the smallest to the largest total.`;
-    const what = timeline.width === 1 ? "The total of each slot." : several;
-    setText(this.explanation, `${what} Rounds are shaded in the colour of their arm.`);
+    const what = timeline.width === 1 ? `The total of each ${this.data.names.oneSlot}.` : several;
+    const strip = "The strip below shows the arms: where they change too fast to be drawn, the share of each";
+    setText(this.explanation, `${what} ${strip}. Longer rounds are shaded in the colour of their arm.`);
     this.show(this.data, summarize(this.data));
     fillLegend(this.legend, this.data.shown, this.data.nameOf);
     this.fillTable();
   }
 
-  paint(width, { pieces, runs, shown, low, high, total, several, names }) {
+  paint(width, { pieces, runs, shown, low, high, total, several, names, unit }) {
     const [from, to] = roundEnds(low, high, 5);
     const upwards = makeTicks(from, to, 5);
     const left = Math.max(...upwards.values.map((value) => measureText(upwards.write(value)))) + 12;
@@ -47,9 +51,12 @@ export class Totals extends Chart {
     // the beginning, so that there may be one at the end of the last slot.
     const slots = names.makeTicks(total - 2 * names.tickPlace, area.right - area.left);
     drawAxisBelow(this.getLayer("below"), below, (slot) => x(slot + names.tickPlace), slots, names.axis);
-    this.#shade(shown, runs, area, x);
-    const title = several ? "total per slot: mean and range" : "total per slot";
-    drawAxisLeft(this.getLayer("grid"), area, y, upwards, title);
+    const pixels = (area.right - area.left) / total;
+    const wide = findWide(runs, MIN_SHADED / pixels);
+    this.#shade(shown, [...wide], area, x);
+    this.#drawStrip(shown, joinRuns(runs, wide, MIN_PART / pixels), area, x);
+    const title = addUnit(`total per ${names.perSlot}`, unit);
+    drawAxisLeft(this.getLayer("grid"), area, y, upwards, several ? `${title}: mean and range` : title);
     const parts = findStretches(pieces);
     const middle = (piece) => x((piece.first + piece.last + 1) / 2);
     const line = (of, value) => of.map((piece) => `${middle(piece)} ${y(value(piece))}`);
@@ -70,27 +77,40 @@ export class Totals extends Chart {
   }
 
   #shade(shown, runs, area, x) {
-    const group = () => makeSvg("g", {}, makeSvg("path"), makeSvg("path"), makeSvg("path"));
+    const group = () => makeSvg("g", {}, makeSvg("path"), makeSvg("path"));
     const kinds = resizeChildren(this.getLayer("rounds"), shown.length, group);
-    const box = (of, top, bottom) =>
-      of.map(({ first, last }) => `M${x(first)} ${top}H${x(last + 1)}V${bottom}H${x(first)}Z`).join("");
+    const draw = (of) => of.map(({ first, last }) => drawBox(x(first), x(last + 1), area.top, area.bottom)).join("");
     shown.forEach((arm, at) => {
       const own = runs.filter((run) => run.arm === arm);
-      const [full, pale, strip] = kinds[at].children;
-      setAttributes(applyLook(full, arm, "shade"), { d: box(own.filter((run) => !run.pale), area.top, area.bottom) });
-      const second = own.filter((run) => run.pale);
-      setAttributes(applyLook(pale, arm, "shade pale"), { d: box(second, area.top, area.bottom) });
-      setAttributes(applyLook(strip, arm, "strip"), { d: box(own, area.bottom, area.bottom + STRIP) });
+      const [full, pale] = kinds[at].children;
+      setAttributes(applyLook(full, arm, "shade"), { d: draw(own.filter((run) => !run.pale)) });
+      setAttributes(applyLook(pale, arm, "shade pale"), { d: draw(own.filter((run) => run.pale)) });
     });
+  }
+
+  /** The arms of each part, one above the other if there are several: as tall as their share of the slots. */
+  #drawStrip(shown, parts, area, x) {
+    const paths = resizeChildren(this.getLayer("strip"), shown.length, () => makeSvg("path"));
+    const boxes = new Map(shown.map((arm) => [arm, ""]));
+    for (const { first, last, pulls } of parts) {
+      let top = area.bottom;
+      for (const arm of shown.filter((each) => pulls.has(each))) {
+        const bottom = top + (STRIP * pulls.get(arm)) / (last - first + 1);
+        boxes.set(arm, boxes.get(arm) + drawBox(x(first), x(last + 1), round(top), round(bottom)));
+        top = bottom;
+      }
+    }
+    shown.forEach((arm, at) => setAttributes(applyLook(paths[at], arm), { d: boxes.get(arm) }));
   }
 
   /** As a table, the latest first; only while it is open. */
   fillTable() {
     if (!this.table.open || !this.data) return;
-    const { pieces, several, write, nameOf, names } = this.data;
+    const { pieces, several, write, nameOf, names, unit } = this.data;
     const table = this.table.querySelector("table");
-    const ofSeveral = [names.columnOfSpans, "last round", "arm with the most pulls", "mean", "smallest", "largest"];
-    const titles = several ? ofSeveral : [names.column, "round", "arm", "total"];
+    const totals = [addUnit("mean", unit), "smallest", "largest"];
+    const ofSeveral = [names.columnOfSpans, "last round", "arm with the most pulls", ...totals];
+    const titles = several ? ofSeveral : [names.column, "round", "arm", addUnit("total", unit)];
     const [row] = resizeChildren(table.tHead ?? table.createTHead(), 1, () => make("tr"));
     const cells = resizeChildren(row, titles.length, () => make("th", { scope: "col" }));
     titles.forEach((title, at) => setText(cells[at], title));
@@ -115,22 +135,57 @@ function preparePieces(status, { pieces: given, slots, width }) {
     return { ...piece, pulled, main: pulled.length ? pulled[0][0] : null };
   });
   const runs = [];
-  for (const { first, last, round: number, main } of pieces) {
+  for (const { first, last, round: number, main, pulled } of pieces) {
     if (main === null) continue; // all slots were skipped
     const arm = apart.has(main) ? main : OTHERS;
+    const pulls = new Map();
+    for (const [each, count] of pulled) addPulls(pulls, apart.has(each) ? each : OTHERS, count);
     const run = runs.at(-1);
-    if (run && run.arm === arm && run.round === number && run.last === first - 1) run.last = last;
+    if (run && run.arm === arm && run.round === number && run.last === first - 1) extendRun(run, last, pulls);
     // Of two rounds of one arm in a row, the second is pale.
-    else runs.push({ first, last, arm, round: number, pale: run?.arm === arm && !run.pale });
+    else runs.push({ first, last, arm, round: number, pulls, pale: run?.arm === arm && !run.pale });
   }
   const known = pieces.filter((piece) => piece.mean !== null);
   const low = Math.min(...known.map((piece) => piece.low));
   const high = Math.max(...known.map((piece) => piece.high));
   const ends = known.length ? { low, high } : { low: 0, high: 1 };
-  const write = makeAmountFormat(known.map((piece) => piece.high));
-  const names = makeSlotNames(status);
-  return { pieces, runs, shown, ...ends, total: slots, several: width > 1, write, nameOf, names };
+  const highs = known.map((piece) => piece.high);
+  const [write, writeWithUnit] = [makeAmountFormat(highs), makeAmountFormat(highs, status.unit)];
+  const texts = { write, writeWithUnit, nameOf, names: makeSlotNames(status), unit: status.unit };
+  return { pieces, runs, shown, ...ends, total: slots, several: width > 1, ...texts };
 }
+
+function addPulls(pulls, arm, count) {
+  pulls.set(arm, (pulls.get(arm) ?? 0) + count);
+}
+
+function extendRun(run, last, pulls) {
+  run.last = last;
+  for (const [arm, count] of pulls) addPulls(run.pulls, arm, count);
+}
+
+/** Runs of at least so many slots, alone or on average with their neighbours: else rounds that grow would show gaps. */
+function findWide(runs, slots) {
+  const count = (run) => run.last - run.first + 1;
+  const average = (some) => some.reduce((sum, run) => sum + count(run), 0) / some.length;
+  const isWide = (run, at) => Math.max(count(run), average(runs.slice(Math.max(0, at - 1), at + 2))) >= slots;
+  return new Set(runs.filter(isWide));
+}
+
+/** Wide runs as they are; the others joined with their neighbours, until each has at least so many slots. */
+function joinRuns(runs, wide, slots) {
+  const parts = [];
+  for (const run of runs) {
+    const part = parts.at(-1);
+    const isOpen = part?.isOpen && part.last === run.first - 1 && part.last - part.first + 1 < slots;
+    if (isOpen && !wide.has(run)) extendRun(part, run.last, run.pulls);
+    else parts.push({ ...run, pulls: new Map(run.pulls), isOpen: !wide.has(run) });
+  }
+  return parts;
+}
+
+const round = (pixels) => Math.round(pixels * 10) / 10;
+const drawBox = (left, right, top, bottom) => `M${left} ${top}H${right}V${bottom}H${left}Z`;
 
 /** The pulls of each arm in a piece, the largest number first. */
 function countPulls(before, after) {
@@ -149,7 +204,7 @@ function findStretches(pieces) {
   return found.filter((stretch) => stretch.length);
 }
 
-function describePoint({ pieces, several, write, nameOf, names }, at) {
+function describePoint({ pieces, several, writeWithUnit, nameOf, names }, at) {
   const { first, last, round: number, mean, low, high, pulled } = pieces[at];
   const writePulls = (pulls) => (several ? formatQuantity(pulls, "pull") : "");
   const line = ([arm, pulls]) => ({ arm, label: nameOf(arm), value: writePulls(pulls) });
@@ -160,10 +215,10 @@ function describePoint({ pieces, several, write, nameOf, names }, at) {
   const title = `${capitalize(names.name(first, last))}, ${within}`;
   if (mean === null) return { title, lines: [{ label: "no total", value: "" }, ...arms] };
   const totals = several ? [["mean", mean], ["smallest", low], ["largest", high]] : [["total", mean]];
-  return { title, lines: [...totals.map(([label, value]) => ({ label, value: write(value) })), ...arms] };
+  return { title, lines: [...totals.map(([label, value]) => ({ label, value: writeWithUnit(value) })), ...arms] };
 }
 
-function summarize({ pieces, low, high, total, write, names }) {
+function summarize({ pieces, low, high, total, writeWithUnit: write, names }) {
   const known = pieces.filter((piece) => piece.mean !== null);
   if (known.length === 0) return `Totals of ${formatQuantity(total, "slot")}: none has come yet.`;
   const { first, last, mean } = known.at(-1);

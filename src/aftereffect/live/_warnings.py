@@ -1,0 +1,86 @@
+"""Policies that cannot begin are refused; those that will waste slots get a warning."""
+
+from functools import lru_cache
+from typing import cast
+
+import numpy as np
+
+from aftereffect.errors import ParameterError, name_field
+from aftereffect.live._slot_state import make_state
+from aftereffect.live._state import Draws, ExperimentState
+from aftereffect.live.events import Link
+from aftereffect.live.settings import Settings
+from aftereffect.policies import Policy, round_kernels
+
+#: The number of rounds that are tried to find out when a second arm is played.
+_MAX_ROUNDS = 2_000
+#: Where policies planned a smaller share of the slots than this, a warning says so.
+_MIN_PLANNED_SHARE = 1 / 3
+
+
+def check_playable(settings: Settings) -> None:
+    """Refuse settings under which the policy cannot begin, or plays one arm to the very end."""
+    slots = settings.planned_slots
+    with name_field("policy"):
+        if settings.looks_at_slots:
+            make_state(settings, Link(0, b"")).decide()
+            return
+        alone = count_slots_of_first_arm(settings.policy, len(settings.arms), slots, settings.seed)
+        if alone >= slots:
+            raise ParameterError(
+                f"{settings.policy} plays one arm for all {slots:,} slots of the horizon: "
+                "use a longer horizon, shorter slots, or another policy such as ars-ucb"
+            )
+
+
+@lru_cache(maxsize=256)
+def count_slots_of_first_arm(policy: Policy, arms: int, horizon: int, seed: int) -> int:
+    """The least number of slots for which the first arm is played before a second one is.
+
+    The policy is tried on totals that are all the same and come at once; with others it may take
+    longer. A policy that draws its arms may draw another one after the first round.
+    """
+    kernels = round_kernels(policy)
+    params, state = policy.params(arms, horizon), policy.initial(arms)
+    draws = Draws(seed)
+    begin = draws.position
+    rng = cast(np.random.Generator, draws)
+    played, first = 0, None
+    for _ in range(_MAX_ROUNDS):
+        arm, slots, window = map(int, kernels.decide(state, params, played, rng))
+        if first is None:
+            first = arm
+        if arm != first or played >= horizon:
+            break
+        played += slots
+        if draws.position != begin:
+            break
+        kernels.absorb(state, params, arm, window, 0.5 * window)
+    return min(played, horizon)
+
+
+def find_warnings(state: ExperimentState) -> tuple[str, ...]:
+    """What the owner of an experiment should know about its policy and its feed."""
+    return tuple(note for note in (_warn_of_one_arm(state), _warn_of_waiting(state)) if note)
+
+
+def _warn_of_one_arm(state: ExperimentState) -> str:
+    settings, arms = state.settings, len(state.settings.arms)
+    is_known = settings.looks_at_slots or np.count_nonzero(state.arm_totals.pulls) > 1
+    if state.ended or is_known:
+        return ""
+    alone = count_slots_of_first_arm(settings.policy, arms, settings.planned_slots, settings.seed)
+    if alone <= arms:
+        return ""
+    share = f" ({alone / settings.horizon:.0%} of the horizon)" if settings.horizon else ""
+    return f"at least the first {alone:,} slots go to one arm{share}"
+
+
+def _warn_of_waiting(state: ExperimentState) -> str:
+    if not state.lateness or state.planned >= _MIN_PLANNED_SHARE * state.lasted:
+        return ""
+    held = 1 - state.planned / state.lasted
+    return (
+        f"totals come {state.lateness:,} slots late, and {held:.0%} of the slots only waited for "
+        "them: the rounds of this policy are too short for totals that come so late"
+    )
