@@ -1,0 +1,12 @@
+"""Who won? Effects of arms with intervals that hold at every look, resting on recorded draws.
+
+An experiment draws an arm for each block of slots, with known probabilities. That alone makes the
+intervals right if arms do not differ, whatever the totals are like. A model of totals, learned on
+the way, makes them narrow. Read the modules in this order: `_trial`, `_baseline`, `_scores`,
+`_sequence`, `results`.
+"""
+
+from aftereffect.inference._trial import Trial
+from aftereffect.inference.results import LEVELS, Effect, Results, analyse
+
+__all__ = ["LEVELS", "Effect", "Results", "Trial", "analyse"]

@@ -1,0 +1,130 @@
+"""Confidence sequences: intervals for the effect of an arm that hold at every look, all at once.
+
+Take two arms, and suppose that one brings `effect` more than the other (a logarithm). Then the
+score of a block, with all effects taken out, does not depend on which of the two was drawn for it:
+given all that was before, the draw has its recorded probability. So a bet on the arm, made by the
+score, is fair. With p the probability of the first arm, and L any number that the score gives, ::
+
+    exp(L) / (p exp(L) + 1 - p)  if the first arm was drawn
+         1 / (p exp(L) + 1 - p)  if the other was drawn
+
+has a mean of 1, and the product over blocks is a martingale: what a gambler has who began with 1.
+It ever reaches 1 / alpha with a probability of at most alpha (Ville). If it does, the supposed
+effect is ruled out. Effects that are not ruled out make the interval. Nothing is assumed about
+totals or their noise; a good model of scores only makes the gambler rich sooner.
+
+L is the log likelihood ratio of the score if the effect is larger by some number, for several such
+numbers, among which the capital is divided.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from aftereffect._core import Matrix, Slots, Vector
+from aftereffect.inference._scores import Segment
+
+#: The effects that are tried, as logarithms.
+EFFECTS: Vector = np.arange(-140.0, 141.0) * 0.005
+#: Deviations of the effect on which bets are made, and the part of the capital for each.
+_SIZES, _CAPITAL = np.array([0.01, 0.02, 0.04, 0.08, 0.16]), np.array([0.1, 0.2, 0.4, 0.2, 0.1])
+#: The largest bet on one block: totals have bursts.
+_MAX_BET = 4.0
+#: How much larger squares of scores are than those of white noise at first, for how many blocks
+#: that counts, and the most that one block counts.
+_USUAL_SQUARE, _USUAL_BLOCKS, _MAX_SQUARE = 2.0, 20.0, 25.0
+
+
+class Evidence(NamedTuple):
+    """The logarithm of the capital, by time and by the effect that is supposed of an arm.
+
+    The first row is the beginning. Each other row is the time when the next block settled: when
+    the first `slots` slots were known.
+    """
+
+    capital: Matrix
+    slots: Slots
+
+
+def weigh_evidence(
+    segments: list[Segment], arm: int, other: int, effects: Vector = EFFECTS
+) -> Evidence:
+    """Bet on the draws of one arm or another, for each supposed effect of the first.
+
+    Effects are logarithms, relative to the other arm.
+    """
+    if not segments:
+        return Evidence(np.zeros((1, len(effects))), np.zeros(1, int))
+    scores, own, draws, chances = [], [], [], []
+    for segment in segments:
+        lifts = np.repeat(segment.lifts[:, None], len(effects), axis=1)
+        lifts[arm] = lifts[other] + effects
+        scores.append(segment.score(lifts))
+        own.append(segment.own)
+        draws.append(segment.draws[:, [arm, other]])
+        chances.append(segment.chances[:, [arm, other]])
+    slots = np.concatenate([segment.slots for segment in segments])
+    order = np.argsort(slots, kind="stable")
+    left, mine = np.concatenate(scores)[order], np.maximum(np.concatenate(own), 1e-12)[order, None]
+    is_arm, is_other = np.concatenate(draws)[order].T[:, :, None] > 0
+    chance, rest = np.concatenate(chances)[order].T[:, :, None]
+    chance = chance / np.maximum(chance + rest, 1e-300)
+    squares = _measure_squares(segments, slots)[order, None]
+    found = []
+    for size, capital in zip(
+        np.append(-_SIZES, _SIZES), np.append(_CAPITAL, _CAPITAL) / 2, strict=True
+    ):
+        shifts = np.concatenate([segment.expect(size) for segment in segments])[order, None]
+        bets = shifts * (left - shifts / 2) / (squares * mine)
+        bets = np.clip(bets, -_MAX_BET, _MAX_BET)
+        stakes = np.log1p(chance * np.expm1(bets))
+        gains = np.where(is_arm, bets - stakes, np.where(is_other, -stakes, 0.0))
+        found.append(math.log(capital) + np.cumsum(gains, axis=0))
+    capital = np.vstack([np.zeros(len(effects)), np.logaddexp.reduce(found, axis=0)])
+    return Evidence(capital, np.append(0, slots[order]))
+
+
+def _measure_squares(segments: list[Segment], slots: Slots) -> Vector:
+    """How large squares of scores were, in the blocks that had settled when a block began."""
+    squares = np.concatenate(
+        [
+            segment.score(segment.lifts[:, None])[:, 0] ** 2 / np.maximum(segment.own, 1e-12)
+            for segment in segments
+        ]
+    )
+    starts = np.concatenate([segment.starts for segment in segments])
+    order = np.argsort(slots, kind="stable")
+    sums = np.append(0.0, np.cumsum(np.minimum(squares[order], _MAX_SQUARE)))
+    before = np.searchsorted(slots[order], starts, side="right")
+    means: Vector = (_USUAL_BLOCKS * _USUAL_SQUARE + sums[before]) / (_USUAL_BLOCKS + before)
+    return means
+
+
+def find_intervals(evidence: Matrix, alpha: float, effects: Vector = EFFECTS) -> Matrix:
+    """The lowest and the highest effect that are not ruled out, by row.
+
+    Infinite where the lowest or the highest effect that was tried is not ruled out, or if all are:
+    then the totals contradict the model of effects.
+
+    >>> find_intervals(np.array([[9.0, 1, 0, 9]]), 0.05, np.array([0.0, 1, 2, 3])).round(2)
+    array([[0.75, 2.33]])
+    """
+    limit = -math.log(alpha)
+    found = np.tile([-math.inf, math.inf], (len(evidence), 1))
+    for row, each in enumerate(evidence):
+        inside = np.flatnonzero(each < limit)
+        if len(inside):
+            first, last = inside[0], inside[-1]
+            if first > 0:
+                found[row, 0] = _cross(each, effects, first - 1, limit)
+            if last < len(effects) - 1:
+                found[row, 1] = _cross(each, effects, last, limit)
+    return found
+
+
+def _cross(evidence: Vector, effects: Vector, left: int, limit: float) -> float:
+    """Where the evidence crosses the limit, between an effect and the next."""
+    rise = evidence[left + 1] - evidence[left]
+    part = (limit - evidence[left]) / rise if rise != 0 else 0.5
+    return float(effects[left] + part * (effects[left + 1] - effects[left]))

@@ -1,0 +1,93 @@
+"""What an experiment recorded, as inference reads it: totals by slot, and draws by block."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from aftereffect._core import Calendar, Matrix, Slots, Vector
+from aftereffect.errors import ParameterError
+
+
+class Trial(NamedTuple):
+    """An experiment: its totals by slot, and its draws by block.
+
+    `totals` are NaN where they are not known, and `played` are the numbers of the arms. A block is
+    a run of slots for which one arm was drawn: it begins at `starts`, the arm was `decided`, and
+    each arm had its probability. Slots lie at `places` of the week. `history` are the totals before
+    slot 0, when the `control` was played.
+
+    Examples
+    --------
+    >>> trial = Trial(
+    ...     totals=np.array([9.0, 8.0, 7.0, 9.5]),
+    ...     played=np.array([0, 0, 1, 1]),
+    ...     starts=np.array([0, 2]),
+    ...     decided=np.array([0, 1]),
+    ...     probabilities=np.array([[0.5, 0.5], [0.4, 0.6]]),
+    ...     places=np.arange(4),
+    ... )
+    >>> trial.arms, trial.window
+    (2, 1)
+    """
+
+    totals: Vector
+    played: Slots
+    starts: Slots
+    decided: Slots
+    probabilities: Matrix
+    places: Slots
+    calendar: Calendar = Calendar()
+    history: Vector = np.zeros(0)
+    control: int = 0
+
+    @property
+    def arms(self) -> int:
+        """The number of arms."""
+        return int(self.probabilities.shape[1])
+
+    @property
+    def week(self) -> int:
+        """The number of slots of a week; 1 if slots are longer than days."""
+        return self.calendar.slots_per_week
+
+    @property
+    def window(self) -> int:
+        """The number of slots whose totals are added up."""
+        return self.calendar.window
+
+    @property
+    def ends(self) -> Slots:
+        """The slot after the last of each block."""
+        return np.append(self.starts[1:], len(self.totals))
+
+    def draws(self) -> Matrix:
+        """1 for the arm that was drawn, by block and arm."""
+        return np.eye(self.arms)[self.decided]
+
+    def add_up(self, by_slot: Matrix) -> Matrix:
+        """Sums over whole windows; what is left at the end does not count."""
+        count = len(by_slot) // self.window
+        sums: Matrix = by_slot[: count * self.window].reshape(count, self.window, -1).sum(axis=1)
+        return sums
+
+
+def check_trial(trial: Trial) -> None:
+    """Refuse what cannot be the record of an experiment."""
+    slots, blocks = len(trial.totals), len(trial.starts)
+    if not len(trial.played) == len(trial.places) == slots:
+        raise ParameterError(
+            f"totals, played and places must have the same length, got {slots:,}, "
+            f"{len(trial.played):,} and {len(trial.places):,}"
+        )
+    if not len(trial.decided) == len(trial.probabilities) == blocks:
+        raise ParameterError(
+            f"starts, decided and probabilities must have one row per block, got {blocks:,}, "
+            f"{len(trial.decided):,} and {len(trial.probabilities):,}"
+        )
+    if blocks and (trial.starts[0] != 0 or (np.diff(trial.starts) < 1).any()):
+        raise ParameterError("starts must begin with 0 and increase")
+    chances = trial.probabilities
+    if (chances < 0).any() or not np.allclose(chances.sum(axis=1), 1, atol=1e-6):
+        raise ParameterError("the probabilities of a block must be at least 0 and sum to 1")
+    if blocks and (chances[np.arange(blocks), trial.decided] <= 0).any():
+        raise ParameterError("an arm was drawn whose recorded probability is 0")
