@@ -157,7 +157,7 @@ def analyse(trial: Trial, names: Sequence[str], level: float = 0.95) -> Results:
     def compare(arm: int, other: int, look: int = -1) -> Effect:
         capital = pairs[arm, other].capital[look]
         low, high = find_intervals(capital[None], alpha)[0]
-        middle = float(np.clip(_weigh(capital) @ EFFECTS, low, high))
+        middle = float(np.clip(weigh(capital) @ EFFECTS, low, high))
         return _make_effect(names[arm], names[other], (middle, low, high), mean)
 
     others = [arm for arm in arms if arm != control]
@@ -200,7 +200,7 @@ def _make_effect(
     )
 
 
-def _weigh(capital: Vector) -> Vector:
+def weigh(capital: Vector) -> Vector:
     """How much each effect is believed: as the capital against it is small, and by a prior."""
     logarithms = -capital - 0.5 * (EFFECTS / _PRIOR) ** 2
     weights = np.exp(logarithms - logarithms.max())
@@ -212,7 +212,7 @@ def _believe(pairs: dict[tuple[int, int], Evidence], arm: int, control: int) -> 
     """The belief in each effect of an arm; that the control has none is certain."""
     if arm == control:
         return np.where(EFFECTS == 0, 1.0, 0.0)
-    return _weigh(pairs[arm, control].capital[-1])
+    return weigh(pairs[arm, control].capital[-1])
 
 
 def _compare(beliefs: Matrix) -> tuple[Vector, float]:

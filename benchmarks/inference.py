@@ -1,0 +1,356 @@
+"""How often the answers of `aftereffect.inference` are wrong, and how soon they come.
+
+``make inference``. Experiments are played in made-up worlds and on a real series, and analysed
+after every block, as an impatient user does. An alarm is an interval that excludes 0 though arms do
+not differ. What is finished is kept in a folder, so that a run can be stopped and continued.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import aftereffect as ae
+from aftereffect._core import Calendar, SlotKernels, Vector, as_spec, check_writable, register
+from aftereffect.inference import Trial
+from aftereffect.inference._baseline import learn_season
+from aftereffect.inference._scores import list_segments
+from aftereffect.inference._sequence import EFFECTS, find_intervals, weigh_evidence
+from aftereffect.inference.results import weigh
+from aftereffect.simulation import Task, prepare, run_batch
+from tables import replace_between_markers, split_at_markers
+
+BEGIN, END = "<!-- inference: written by make inference -->", "<!-- /inference -->"
+SERIES = str(Path(__file__).parent / "data" / "traffic.csv.gz")
+HOURS, SEED, ALPHA, BATCH = 8 * 7 * 24, 30_000, 0.05, 50
+#: The share of the control, and the loss per slot at which the rule stops, as a part of its mean.
+SHARE, LOSS = 0.2, 0.001
+DELAY = "interval(0, 11)"
+#: Blocks of the fixed switchbacks in hours, and the first hours of a block that are left out.
+FIXED = {12: 6, 24: 12, 48: 24}
+
+
+class Log(NamedTuple):
+    """The state of `Recorded`: what happened, and the state of the base."""
+
+    probabilities: Vector
+    counts: Vector
+    starts: Vector
+    chances: Any
+    played: Vector
+    totals: Vector
+    base: Any
+
+
+@register
+@dataclass(frozen=True)
+class Recorded(ae.Policy):
+    """A policy that looks at every slot, with a log of its draws."""
+
+    base: ae.Policy
+
+    def __post_init__(self) -> None:
+        self._set(base=as_spec(self.base, ae.Policy))
+
+    def with_calendar(self, calendar: Calendar) -> "Recorded":
+        return replace(self, base=self.base.with_calendar(calendar))
+
+    def kernels(self) -> SlotKernels:
+        return record(self.base.kernels())
+
+    def initial(self, arms: int) -> Log:
+        return self.initial_for(arms, 10_000)
+
+    def initial_for(self, arms: int, slots: int, covariates: int = 0) -> Log:
+        base = self.base.initial_for(arms, slots, covariates)
+        rows = np.zeros(slots), np.zeros((slots, arms)), np.zeros(slots), np.full(slots, np.nan)
+        return Log(np.zeros(arms), np.zeros(2), *rows, base)
+
+    def params(self, arms: int, horizon: int) -> Any:
+        return self.base.params(arms, horizon)
+
+
+@cache
+def record(base: SlotKernels) -> SlotKernels:
+    """The kernels of a base policy, which also write the log."""
+    base_decide, base_observe = base
+
+    def decide(state: Log, params: Any, t: int, rng: np.random.Generator) -> tuple[int, int]:
+        arm, slots = base_decide(state.base, params, t, rng)
+        row = int(state.counts[0])
+        state.starts[row] = t
+        for each in range(state.probabilities.shape[0]):
+            state.probabilities[each] = state.base.probabilities[each]
+            state.chances[row, each] = state.base.probabilities[each]
+        state.counts[0] += 1.0
+        return arm, slots
+
+    def observe(
+        state: Log, params: Any, t: int, arm: int, total: float, covariates: Vector
+    ) -> None:
+        if t < 0 and state.counts[1] == 0.0:
+            state.counts[1] = -t
+        place = t + int(state.counts[1])
+        state.played[place], state.totals[place] = arm, total
+        base_observe(state.base, params, t, arm, total, covariates)
+
+    return SlotKernels(decide, observe)
+
+
+class Part(NamedTuple):
+    """Experiments of one kind."""
+
+    name: str
+    world: str
+    lift: float
+    policy: str
+    runs: int
+
+
+def list_parts(runs: int) -> Iterator[Part]:
+    """No difference in all worlds; three lifts in each; and the designs on the real series."""
+    floors = f"floors(adaptive-switchback, [{SHARE}, 0])"
+    for name in list_worlds():
+        count = runs // 4 if name == "real series" else runs
+        yield Part("no difference", name, 0.0, floors, count)
+    for name in list_worlds():
+        for lift in (0.05, 0.1, 0.2):
+            yield Part("coverage", name, lift, floors, runs // 8)
+    for block in FIXED:
+        blocks = HOURS // block // 2
+        policy = f"fixed-switchback(block={block}, blocks_per_arm={blocks})"
+        yield Part("fixed", "real series", 0.1, policy, runs // 8)
+
+
+def list_worlds() -> dict[str, Any]:
+    """Arms are made by the lift: a function of it."""
+
+    def made_up(season: str, noise: float = 0.1, delay: str = DELAY, **given: Any) -> Any:
+        return lambda lift: ae.SeasonalBandit(
+            (0, lift), delay, "1h", season, noise, shuffle=False, **given
+        )
+
+    return {
+        "flat": made_up("flat"),
+        "weekday": made_up("weekday"),
+        "trend": made_up("trend"),
+        "ar": made_up("ar"),
+        "ar+weekday": made_up("ar+weekday", 0.05),
+        "heavy tails": made_up("weekday", tails="heavy"),
+        "outliers": made_up("weekday", feed=ae.Defects(zeros=0.01, spikes=0.01)),
+        "another delay": made_up("weekday", delay="shape([.5, 0, 0, 0, 0, 0, .5])"),
+        "real series": lambda lift: ae.HistoryBandit(SERIES, (0, lift), DELAY, shuffle=False),
+    }
+
+
+def play(part: Part, first: int, last: int) -> list[Trial]:
+    """Experiments ``first .. last - 1`` of a part."""
+    bandit = list_worlds()[part.world](part.lift)
+    policy = Recorded(ae.parse(part.policy)).with_calendar(bandit.calendar)
+    task = Task(policy, bandit, "slotwise", HOURS, (HOURS,), SEED, range(first, last))
+    logs, trials = run_batch(task, prepare(task)).states, []
+    for run in range(last - first):
+        blocks, before = map(int, logs.counts[run])
+        starts = logs.starts[run, :blocks].astype(int)
+        played = logs.played[run, before : before + HOURS].astype(int)
+        trials.append(
+            Trial(
+                totals=logs.totals[run, before : before + HOURS],
+                played=played,
+                starts=starts,
+                decided=played[starts],
+                probabilities=logs.chances[run, :blocks],
+                places=np.arange(HOURS) % bandit.calendar.slots_per_week,
+                calendar=bandit.calendar,
+                history=logs.totals[run, :before],
+            )
+        )
+    return trials
+
+
+def analyse(trial: Trial, lift: float) -> dict[str, float]:
+    """What an impatient user would see, of two arms."""
+    evidence = weigh_evidence(list_segments(trial), 1, 0)
+    ends = find_intervals(evidence.capital, ALPHA)
+    truth = np.log1p(lift)
+    beliefs = np.array([weigh(row) for row in evidence.capital])
+    lifts = np.exp(EFFECTS)
+    best = np.maximum(beliefs @ lifts, 1.0)
+    loss = beliefs @ np.maximum(lifts, 1.0) - best
+    shown = np.flatnonzero((ends[:, 0] > 0) | (ends[:, 1] < 0))
+    stopped = np.flatnonzero((loss < LOSS) & np.isfinite(ends).all(axis=1))
+    at = stopped[0] if len(stopped) else -1
+    return {
+        "alarm": float(len(shown) > 0),
+        "naive": float(peek(trial)),
+        "day": float(evidence.slots[shown[0]]) / 24 if len(shown) else np.inf,
+        "stopped": float(len(stopped) > 0),
+        "stop day": float(evidence.slots[at]) / 24 if len(stopped) else np.inf,
+        "covered": float(ends[at, 0] <= truth <= ends[at, 1]),
+        "half width": float(ends[-1, 1] - ends[-1, 0]) / 2,
+    }
+
+
+def peek(trial: Trial) -> bool:
+    """Whether a z-test of the mean totals of arms finds a difference after any slot."""
+    season = learn_season(trial)
+    values = trial.totals / (1.0 if season is None else season[trial.places])
+    is_known = ~np.isnan(values)
+    values = np.where(is_known, values, 0.0)
+    sums = [
+        [np.cumsum(np.where(is_known & (trial.played == arm), values**power, 0)) for arm in (0, 1)]
+        for power in (0, 1, 2)
+    ]
+    counts, means = np.maximum(sums[0], 1), np.array(sums[1]) / np.maximum(sums[0], 1)
+    variances = np.maximum(np.array(sums[2]) / counts - means**2, 1e-12) / counts
+    z = (means[1] - means[0]) / np.sqrt(variances.sum(axis=0))
+    return bool((np.abs(z[48:][np.array(sums[0])[:, 48:].min(axis=0) >= 10]) > 1.96).any())
+
+
+def test_blocks(trial: Trial, washout: int) -> dict[str, float]:
+    """The usual analysis of a fixed switchback: a t-test of blocks, without their first slots."""
+    season = learn_season(trial)
+    values = np.log(np.maximum(trial.totals, 1e-9) / season[trial.places])
+    blocks = [
+        values[start + washout : end].mean()
+        for start, end in zip(trial.starts, trial.ends, strict=True)
+    ]
+    groups = [np.array(blocks)[trial.decided == arm] for arm in (0, 1)]
+    error = np.sqrt(sum(group.var(ddof=1) / len(group) for group in groups))
+    effect = groups[1].mean() - groups[0].mean()
+    width = 2.0 * error  # the quantile of Student's t with some fifty degrees of freedom
+    return {"alarm": float(abs(effect) > width), "half width": float(width)}
+
+
+def work(part: Part, first: int, last: int) -> list[dict[str, float]]:
+    """Play and analyse some experiments."""
+    trials = play(part, first, last)
+    if part.name == "fixed":
+        washout = FIXED[ae.parse(part.policy).block]
+        return [test_blocks(trial, washout) for trial in trials]
+    return [analyse(trial, part.lift) for trial in trials]
+
+
+def write_report(found: dict[Part, list[dict[str, float]]]) -> tuple[str, list[tuple[bool, str]]]:
+    """Tables, and what is claimed."""
+    verdicts = []
+    lines = [
+        "| world | runs | false alarms | upper end, 97.5 % | peeking with a z-test |",
+        "|---|---|---|---|---|",
+    ]
+    for part, rows in found.items():
+        if part.name == "no difference":
+            alarms, runs = sum(row["alarm"] for row in rows), len(rows)
+            upper = find_upper_end(int(alarms), runs)
+            naive = np.mean([row["naive"] for row in rows])
+            rate = f"{alarms / runs:.1%}"
+            lines.append(f"| {part.world} | {runs} | **{rate}** | {upper:.1%} | {naive:.0%} |")
+            verdicts.append((alarms <= 0.05 * runs, f"{part.world}: false alarms ({rate})"))
+    tables = ["### Arms that do not differ\n\n" + "\n".join(lines)]
+    lines = [
+        "| world | lift | runs | stopped within 8 weeks | median day | covered at the stop | "
+        "difference shown | median day | half width after 8 weeks |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for part, rows in found.items():
+        if part.name == "coverage":
+            columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+            covered = columns["covered"][columns["stopped"] > 0]
+            cover = f"{covered.mean():.1%}" if len(covered) else "-"
+            cells = [
+                f"{columns['stopped'].mean():.0%}",
+                f"{np.median(columns['stop day']):.0f}",
+                f"**{cover}**",
+                f"{columns['alarm'].mean():.0%}",
+                f"{np.median(columns['day']):.0f}",
+                f"{100 * np.median(columns['half width']):.1f} %",
+            ]
+            lines.append(f"| {part.world} | {part.lift:.0%} | {len(rows)} | {' | '.join(cells)} |")
+            if len(covered):
+                text = f"{part.world}, lift {part.lift:.0%}: covered at the stop ({cover})"
+                verdicts.append((covered.mean() >= 0.95, text))
+    tables.append("### Arms that differ\n\n" + "\n".join(lines))
+    lines = [
+        "| design | runs | difference shown | half width |",
+        "|---|---|---|---|",
+    ]
+    power, widths = {}, {}
+    for part, rows in found.items():
+        if part.world == "real series" and part.lift == 0.1:
+            power[part.policy] = np.mean([row["alarm"] for row in rows])
+            widths[part.policy] = np.median([row["half width"] for row in rows])
+            width = f"{100 * widths[part.policy]:.1f} %"
+            lines.append(f"| `{part.policy}` | {len(rows)} | {power[part.policy]:.0%} | {width} |")
+    tables.append("### One arm 10 % better, real series, after 8 weeks\n\n" + "\n".join(lines))
+    if len(power) == 1 + len(FIXED):
+        ours, *fixed = power.values()
+        verdicts.append((ours >= max(fixed), f"power {ours:.0%}, best fixed {max(fixed):.0%}"))
+        mine, *others = widths.values()
+        ratio = mine / min(others)
+        verdicts.append((ratio <= 1.5, f"width at most 1.5 times the fixed sample's ({ratio:.2f})"))
+    return "\n\n".join(tables), verdicts
+
+
+def find_upper_end(count: int, runs: int) -> float:
+    """The upper end of the exact binomial interval, by bisection."""
+    low, high = count / runs, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        terms = np.arange(count + 1)
+        logs = np.cumsum(np.log(np.append(1, (runs - terms[:-1]) / terms[1:])))
+        total = np.exp(logs + terms * np.log(middle) + (runs - terms) * np.log1p(-middle)).sum()
+        low, high = (middle, high) if total > 0.025 else (low, middle)
+    return low
+
+
+def main() -> int:
+    """Play, analyse, judge, write, and return the exit status."""
+    parser = argparse.ArgumentParser(description="how often inference is wrong")
+    parser.add_argument("document", type=Path, help=f"its text between {BEGIN} and {END} changes")
+    parser.add_argument("--runs", type=int, default=2_000, help="runs without a difference")
+    parser.add_argument("--folder", type=Path, default=Path("inference"), help="finished parts")
+    options = parser.parse_args()
+    document = check_writable(options.document, (".md",))
+    split_at_markers(document.read_text(encoding="utf-8"), BEGIN, END)
+    options.folder.mkdir(exist_ok=True)
+    found, start = {}, time.monotonic()
+    with ProcessPoolExecutor() as pool:
+        for number, part in enumerate(list_parts(options.runs)):
+            path = options.folder / f"{options.runs}-{number}.json"
+            if not path.exists():
+                firsts = range(0, part.runs, BATCH)
+                lasts = [min(first + BATCH, part.runs) for first in firsts]
+                chunks = pool.map(work, [part] * len(lasts), firsts, lasts)
+                rows = [row for chunk in chunks for row in chunk]
+                path.write_text(json.dumps([part, rows]), encoding="utf-8")
+            recorded, rows = json.loads(path.read_text(encoding="utf-8"))
+            if Part(*recorded) != part:
+                print(f"{path} is of another version: remove it", file=sys.stderr)
+                return 2
+            found[part] = rows
+            alarms = np.mean([row["alarm"] for row in rows])
+            print(
+                f"{time.monotonic() - start:6.0f} s  {part.name}, {part.world}, {part.lift:.0%}, "
+                f"{part.policy}: {alarms:.1%} shown",
+                flush=True,
+            )
+    report, verdicts = write_report(found)
+    claims = "\n".join(f"- {'kept' if kept else '**missed**'}: {text}" for kept, text in verdicts)
+    head = f"{options.runs} runs per world where arms do not differ, seed {SEED}."
+    text = "\n\n".join([head, report, f"### Claims\n\n{claims}"])
+    replace_between_markers(document, BEGIN, END, text)
+    for kept, line in verdicts:
+        print(f"{'kept' if kept else 'missed'}: {line}")
+    return 0 if all(kept for kept, _ in verdicts) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
