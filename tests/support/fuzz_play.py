@@ -194,7 +194,7 @@ def _draw_number(draw: random.Random) -> float:
 
 def every_slot(experiment: ae.Experiment, draw: random.Random) -> None:
     """Some slots more, with totals of any size, late, missing and revised: all probabilities are valid."""
-    for _ in range(40):
+    for _ in range(25):
         decision = experiment.ask()
         chances = list(decision.probabilities.values())
         if not (min(chances) >= 0 and abs(sum(chances) - 1) < 1e-9):  # NaN is not
