@@ -138,7 +138,7 @@ def _check_decisions(policy: Policy, slots: int) -> Rounds:
 def _play_from_start(policy: Policy, slots: int, horizon: int, *, twice: bool = False) -> Rounds:
     """Play so many slots, with the parameters for a horizon; with `twice`, totals come late."""
     state, params = _initial(policy, slots), _params(policy, horizon)
-    return _play(policy, state, params, 0, slots, _OnlyRandom(5), twice)
+    return _play(policy, state, params, 0, slots, _OnlyRandom(8), twice)
 
 
 def _check_continues(policy: Policy, slots: int) -> None:
