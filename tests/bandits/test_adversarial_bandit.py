@@ -850,7 +850,10 @@ def test_bad_rewards_and_delays(make, message):
             "expected a delay, got the policy 'exp3'",
         ),
         (lambda: ae.AdversarialBandit([[0, 1]], 3), "expected a delay, got 3"),
-        (lambda: ae.PerArm([ae.HoldBack(3), ae.Immediate()]), "expected a delay, got "),
+        (
+            lambda: ae.PerArm([ae.HoldBack(3), ae.Immediate()]),
+            "the delay 'hold-back' cannot be used here",
+        ),
         (lambda: ae.parse("recorded([0, 1])"), "unknown name 'recorded'"),
     ],
 )

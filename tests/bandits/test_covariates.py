@@ -41,7 +41,7 @@ def test_every_slot_comes_with_its_covariates(tmp_path, build, feed):
 def test_covariates_follow_the_window_that_a_run_draws(tmp_path):
     """The adaptive switchback stores what it is shown; its totals say where the window begins."""
     bandit = make_bandit(tmp_path, shuffle=False)
-    policy = ae.AdaptiveSwitchback().with_calendar(bandit.calendar)
+    policy = ae.AdaptiveSwitchback(delay=bandit.delay).with_calendar(bandit.calendar)
     states = run(policy, bandit, replications=12).states
     begins = set()
     for numbers in states.covariates:

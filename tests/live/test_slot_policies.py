@@ -34,11 +34,14 @@ BANDIT = ae.HistoryBandit(
 HISTORY = SERIES[START - 4 * 168 : START]
 #: The slots start on a Monday, as those of the bandit.
 SHOP = {"arms": ARMS, "slot": "1h", "start": "2026-01-05T00:00", "history": HISTORY}
+#: The default policy, but without a comparison of delays.
+TOLD = ae.AdaptiveSwitchback(delay=ae.Interval(0, 5))
 HORIZON = 24 * 28
 
 
 def create(storage="memory://", **given):
-    return ae.Experiment.create("shop", **SHOP | {"seed": 3, "storage": storage} | given)
+    usual = {"policy": TOLD, "seed": 3, "storage": storage}
+    return ae.Experiment.create("shop", **SHOP | usual | given)
 
 
 def demand(slot, arm):
@@ -88,11 +91,12 @@ def test_live_decides_as_the_simulation_bit_for_bit(policy):
 
 @pytest.mark.compiled
 def test_a_state_that_grows_or_is_read_from_a_snapshot_is_the_same(tmp_path, monkeypatch):
-    whole = play(create(), 600)
+    compares = ae.AdaptiveSwitchback()
+    whole = play(create(policy=compares), 600)
     monkeypatch.setattr(_slot_state, "_ROOM", 8)
     monkeypatch.setattr("aftereffect.live._snapshots._SNAPSHOT_EVENTS", 1)
     url = f"sqlite:///{tmp_path}/live.db"
-    create(url).close()
+    create(url, policy=compares).close()
     for slots in range(50, 601, 50):
         with ae.Experiment.open("shop", storage=url) as grown:
             play(grown, slots)

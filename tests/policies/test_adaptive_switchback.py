@@ -207,13 +207,14 @@ def test_covariates_explain_demand(tmp_path):
         bandit = ae.HistoryBandit(
             str(path), [0, 0.05, 0.1], ae.Interval(0, 5), covariates=covariates
         )
-        lost.append(ae.simulate(ae.AdaptiveSwitchback(), bandit, 672, 60, seed=1)[0].final)
+        policy = ae.AdaptiveSwitchback(delay=bandit.delay)
+        lost.append(ae.simulate(policy, bandit, 672, 60, seed=1)[0].final)
     assert lost[1].mean() + 4 * lost[1].std() / math.sqrt(60) < lost[0].mean()
     assert lost[1].mean() < lost[0].mean() / 2
 
 
 def test_every_arm_keeps_a_chance_and_blocks_end_with_windows():
-    policy = ae.AdaptiveSwitchback(24)
+    policy = ae.AdaptiveSwitchback(24, delay=ae.Interval(0, 5))
     state, params, rng = policy.initial_for(3, 400), policy.params(3, 400), RNG(4)
     for slot in range(-336, 0):
         observe(state, params, slot, 0, 100 + slot % 24, NONE)
@@ -230,7 +231,7 @@ def test_every_arm_keeps_a_chance_and_blocks_end_with_windows():
 
 def test_a_late_total_counts_at_its_own_slot():
     """The same totals, in another order and after NaN, leave the same posterior once they are fitted."""
-    policy, rng = ae.AdaptiveSwitchback(0), RNG(5)
+    policy, rng = ae.AdaptiveSwitchback(0, delay=ae.Interval(0, 5)), RNG(5)
     totals, played = 100 + 10 * rng.random(12), rng.integers(2, size=12)
     found = []
     for order in (range(12), rng.permutation(12)):

@@ -234,11 +234,15 @@ def remember_outside(state, params, t, rng):
     return arm, 7
 
 
+def check_late(policy, slots):
+    _check_late(policy, slots, _check_decisions(policy, slots))
+
+
 @pytest.mark.parametrize(
     ("change", "check", "message"),
     [
-        ({"observe": first_total_only}, _check_late, "must count as if it had come at once"),
-        ({"observe": first_covariate_only}, _check_late, "must count as if it had come at once"),
+        ({"observe": first_total_only}, check_late, "must count as if it had come at once"),
+        ({"observe": first_covariate_only}, check_late, "must count as if it had come at once"),
         ({"decide": remember_outside}, _check_decisions, "the same seed must give"),
         ({"decide": remember_outside}, _check_continues, "must play on from a copy"),
     ],

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import numba
 import numpy as np
 import pytest
 
@@ -396,3 +397,45 @@ def test_a_type_that_has_moved_is_compiled_again(tmp_path, monkeypatch):
         folders.append(_compiled._cache_folder("driver", moved(np.zeros(2))))
     assert None not in folders
     assert folders[0] != folders[1]
+
+
+def double(number):
+    return 2 * number
+
+
+@numba.njit
+def count_down(number):
+    if number < -5:
+        raise ValueError("too far")
+    return number - 1
+
+
+def deep(state, params, t, rng):
+    return double(count_down(1)), 1, 1
+
+
+def test_only_programs_become_machine_code(monkeypatch):
+    """A callee is in the machine code of its caller. One that somebody else compiled has its own."""
+    codegen = numba.core.registry.cpu_target.target_context.codegen()
+    made, add = [], codegen._add_module
+
+    def added(module):
+        made.append([each.name for each in module.functions if not each.is_declaration])
+        return add(module)
+
+    monkeypatch.setattr(codegen, "_add_module", added)
+    policy = type(
+        "Deep",
+        (ae.RoundRobin,),
+        {"kernels": lambda self: ae.RoundRobin().kernels()._replace(decide=deep)},
+    )()
+    assert ae.simulate(policy, ae.StochasticBandit([0.9, 0.1]), 10, 1)[0].pulls.tolist() == [
+        [10, 0]
+    ]
+    assert [names for names in made if any("double" in name for name in names)] == []
+    programs = [names for names in made if any("play_batch" in name for name in names)]
+    assert len(programs) == 1
+    assert not any("play" in name for names in made if names not in programs for name in names)
+    assert count_down(3) == 2  # compiled for a kernel, and called from Python
+    with pytest.raises(ValueError, match="too far"):
+        count_down(-6)

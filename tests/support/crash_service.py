@@ -22,7 +22,9 @@ EXPERIMENTS = {
     "slots": {"arms": ARMS, "slot": "1h", "start": "2026-03-02", "history": [5.0, 0.0, 9.0] * 200},
 }
 CLIENTS = 6
-MAX_LIFE = 0.6
+#: Seconds that a service lives; every so many of them live until all experiments were answered: a
+#: new service needs longer than that for its first decision by a policy that looks at every slot.
+MAX_LIFE, ANSWERING, PATIENCE = 0.6, 5, 50
 
 
 def total_of(slot):
@@ -55,6 +57,15 @@ class Clients:
         except ae.AftereffectError as error:
             self.errors.append(str(error))
 
+    def wait_for_all(self):
+        """Wait until each experiment was answered once more."""
+        before, deadline = Counter(name for name, *_ in self.asked), time.monotonic() + PATIENCE
+        while time.monotonic() < deadline and not self.errors:
+            now = Counter(name for name, *_ in self.asked)
+            if all(now[name] > before[name] for name in EXPERIMENTS):
+                return
+            time.sleep(0.05)
+
     def end(self):
         self._stop.set()
         for thread in self._threads:
@@ -68,7 +79,9 @@ def crash(storage, services, kills, seed):
     for name, settings in EXPERIMENTS.items():
         ae.Client(running[0].address).create(name, **settings)
     clients = Clients([each.address for each in running])
-    for _ in range(kills):
+    for number in range(kills):
+        if number % ANSWERING == 0:
+            clients.wait_for_all()
         time.sleep(rng.random() * MAX_LIFE)
         victim = rng.randrange(services)
         running[victim].end("kill")
@@ -76,16 +89,17 @@ def crash(storage, services, kills, seed):
     clients.end()
     for each in running:
         each.end()
-    counted = check(storage, clients)
+    counted, answered = check(storage, clients), Counter(name for name, *_ in clients.asked)
     print(
         f"{services} service{'s' * (services > 1)} on {storage.partition(':')[0]}: {kills:,} kills in "
-        f"{time.monotonic() - start:.0f} s; answered {len(clients.asked):,} decisions and {len(clients.told):,} totals; "
+        f"{time.monotonic() - start:.0f} s; answered {len(clients.asked):,} decisions "
+        f"({', '.join(f'{answered[name]:,} of {name}' for name in EXPERIMENTS)}) and {len(clients.told):,} totals; "
         f"totals lost {counted['lost']}, decisions changed {counted['changed']}, doubled {counted['doubled']}, "
         f"experiments damaged {counted['damaged']}, errors {len(clients.errors)}",
         *clients.errors[:3],
         flush=True,
     )
-    return not sum(counted.values()) and not clients.errors
+    return not sum(counted.values()) and not clients.errors and len(answered) == len(EXPERIMENTS)
 
 
 def check(storage, clients):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields
 from decimal import Decimal
 from fractions import Fraction
+from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -147,7 +148,10 @@ def _is_required(field: Any) -> bool:
 
 
 def _hint(cls: type[Spec], name: str) -> Any:
-    return get_type_hints(cls)[name]
+    """The declared type; of a spec that need not be given, that of the spec."""
+    hint = get_type_hints(cls)[name]
+    specs = [each for each in get_args(hint) if isinstance(each, type) and issubclass(each, Spec)]
+    return specs[0] if isinstance(hint, UnionType) and specs else hint
 
 
 def _spec(draw: Draw, cls: type[Spec], arms: int, depth: int) -> str:

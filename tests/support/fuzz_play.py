@@ -2,6 +2,8 @@
 
 import random
 import traceback
+from datetime import date, timedelta
+from typing import Any
 
 import numpy as np
 
@@ -9,19 +11,15 @@ import aftereffect as ae
 from aftereffect._core import SlotKernels
 from aftereffect.bandits import ENGINES
 from aftereffect.delays import ArmwiseDelay
+from aftereffect.live._slot_state import prepare_decide
 from aftereffect.policies import named_arrays
-from aftereffect.simulation import (
-    Task,
-    interpret_driver,
-    load_decide,
-    plan_study,
-    prepare,
-    run_batch,
-)
+from aftereffect.simulation import Task, interpret_driver, plan_study, prepare, run_batch
 from fuzz_cases import COMPILED, COMPILED_REWARDS, COMPILED_SPREADS, Case
 
 #: Totals that are told live, besides those between 0 and 1.
 TOTALS = (0.0, 1.0, -1.0, 5.0, 1e-300, 1e6)
+#: The same for policies that look at every slot, also in histories and as covariates.
+WILD_NUMBERS = (0.0, 1e-300, 1e90, -5.0)
 WORLD = ae.StochasticBandit([0.7, 0.4, 0.1], ae.Interval(1, 3))
 
 
@@ -50,8 +48,7 @@ def examined(case: Case, raising: bool = False) -> str:
 
 
 def compile_all() -> None:
-    """Make the machine code that cases of the kind `COMPILED` run, and live experiments."""
-    load_decide(ae.AdaptiveSwitchback(slots_per_day=0))
+    """Make the machine code that cases of the kind `COMPILED` run."""
     modest = {
         ae.UniformDelay: (1, 2),
         ae.Interval: (1, 2),
@@ -67,17 +64,21 @@ def compile_all() -> None:
             ae.simulate("ucb1", world, 10, 1, seed=0, jobs=1)
 
 
+def compile_decides() -> None:
+    """Make the machine code of policies that look at every slot."""
+    for policy in (ae.AdaptiveSwitchback(), ae.FixedSwitchback(), ae.OptimalSwitchback(1, 9)):
+        prepare_decide(policy.with_calendar(WORLD.calendar))
+
+
 def _play(thing: object, case: Case) -> None:
     draw = random.Random(case.seed)
     if isinstance(thing, ae.growth.Growth):
         thing = draw.choice((ae.ArsUcb(growth=thing), ae.ArsKlUcb(thing), ae.ArsClw(thing)))
     if isinstance(thing, ae.Policy):
         # First what a simulation knows: a policy that lacks something live is told there.
-        # A filter for each of many delays takes long as it is written: a few slots are enough.
-        inner = thing.base if isinstance(thing, ae.Floors) else thing
-        slots = 3 if isinstance(inner, ae.AdaptiveSwitchback) else 60
-        simulate(thing.with_delay_facts(WORLD.delay_facts), WORLD, slots, "roundwise")
-        plan_study([thing], WORLD, 2 ** draw.randint(6, 40), 1, seed=0)
+        simulate(thing.with_delay_facts(WORLD.delay_facts), WORLD, 60, "roundwise")
+        longest = 18 if isinstance(thing.kernels(), SlotKernels) else 40  # some remember slots
+        plan_study([thing], WORLD, 2 ** draw.randint(6, longest), 1, seed=0)
         live(thing, case, draw)
         return
     if isinstance(thing, ae.rewards.RewardLaw):
@@ -106,10 +107,20 @@ def _play(thing: object, case: Case) -> None:
 
 
 def simulate(policy: ae.Policy, bandit: ae.Bandit, horizon: int, engine: str) -> None:
-    """As `simulate` does, but as it is written: compiling takes seconds for each new combination."""
+    """As `simulate` does, but as it is written: compiling takes seconds for each new combination.
+
+    Policies that look at every slot decide in machine code, which is the same for any bandit: as it
+    is written, a filter for each of many delays takes minutes.
+    """
     plan = plan_study([policy], bandit, horizon, 1, seed=3, engine=engine)
     task = Task(policy, bandit, plan.engine, horizon, plan.checkpoints, 3, range(1))
-    prepared = prepare(task, interpret_driver)
+
+    def build(kernels, *given):
+        if isinstance(kernels, SlotKernels):
+            kernels = kernels._replace(decide=prepare_decide(policy))
+        return interpret_driver(kernels, *given)
+
+    prepared = prepare(task, build)
     if engine == "slotwise" and _longest(bandit, horizon) > 2_000:
         return  # compiled it takes milliseconds; as it is written, minutes
     outcome = run_batch(task, prepared).runs
@@ -133,15 +144,16 @@ def live(policy: ae.Policy, case: Case, draw: random.Random) -> None:
     storage = ae.open_storage("memory://")
     names = [f"arm {number}" for number in range(case.arms)]
     looks_at_slots = isinstance(policy.kernels(), SlotKernels)
+    settings = _draw_slot_settings(draw) if looks_at_slots else {"reward_range": (0, 1)}
     try:
         experiment = ae.Experiment.create(
             "fuzz",
             arms=names,
             policy=policy,
-            reward_range=None if looks_at_slots else (0, 1),
             horizon=case.horizon,
             seed=1,
             storage=storage,
+            **settings,
         )
     except ae.AftereffectError:
         if list(storage.names()):
@@ -161,19 +173,37 @@ def live(policy: ae.Policy, case: Case, draw: random.Random) -> None:
         rounds(experiment.settings.policy, case.arms, experiment.settings.planned_slots, draw)
 
 
+def _draw_slot_settings(draw: random.Random) -> dict[str, Any]:
+    """A history of up to a few weeks of days, and covariates; or neither."""
+    names = draw.choice(((), (), ("rain",), ("rain", "wind")))
+    days = [date(2026, 1, 5) + timedelta(day) for day in range(draw.choice((0, 0, 5, 40)))]
+    history = [
+        (f"{day}T00:00", abs(_draw_number(draw)), {name: _draw_number(draw) for name in names})
+        for day in days
+    ]
+    return (
+        {"history": history, "covariates": names, "slot": "1d"} if days else {"covariates": names}
+    )
+
+
+def _draw_number(draw: random.Random) -> float:
+    return draw.choice((draw.random(), draw.choice(WILD_NUMBERS)))
+
+
 def every_slot(experiment: ae.Experiment, draw: random.Random) -> None:
     """Some slots more, with totals of any size, late, missing and revised: all probabilities are valid."""
-    for _ in range(40):
+    for _ in range(25):
         decision = experiment.ask()
         chances = list(decision.probabilities.values())
         if not (min(chances) >= 0 and abs(sum(chances) - 1) < 1e-9):  # NaN is not
             raise WrongError(f"drawn with {chances} at slot {decision.slot}")
         told = draw.randrange(decision.slot + 1)
+        names = [name for name in experiment.settings.covariates if draw.random() < 0.8]
+        given = {"covariates": {name: _draw_number(draw) for name in names}} if names else {}
         if draw.random() < 0.1:
-            experiment.mark_missing(told, revise=True)
+            experiment.mark_missing(told, revise=True, **given)
         elif draw.random() < 0.9:
-            total = draw.choice((draw.random(), draw.choice((0.0, 1e-300, 1e90, -5.0))))
-            experiment.tell(told, total, revise=True, confirm=True)
+            experiment.tell(told, _draw_number(draw), revise=True, confirm=True, **given)
     if not experiment.verify().whole:
         raise WrongError("the log does not verify")
 

@@ -25,7 +25,7 @@ from typing import Any
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # processor time is what is limited
 
 from fuzz_cases import Case, cases, compiled, made
-from fuzz_play import compile_all, examined
+from fuzz_play import compile_all, compile_decides, examined
 
 MAX_SECONDS = 2.0
 #: The same in the test suite, where other work makes processors slower.
@@ -137,9 +137,11 @@ def main() -> int:
             given.seed, given.only
         )
         print(case)
+        compile_decides()
         print(examined(case, raising=True))
         return 0
     begin = time.monotonic()
+    compile_decides()
     if given.compiled:
         compile_all()
     found = run(cases(given.seed, given.count, given.compiled), given.workers, given.limit)

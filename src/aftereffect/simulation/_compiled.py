@@ -43,6 +43,7 @@ from aftereffect._core import (
     sources_digest,
 )
 from aftereffect.errors import ParameterError
+from aftereffect.simulation._callees import leave_to_callers, prepare_codegen
 from aftereffect.simulation._contents import Contents, list_globals, strip_locations
 from aftereffect.simulation._driver import (
     BatchPlay,
@@ -61,6 +62,7 @@ _programs: dict[tuple[str, Any], Any] = {}
 #: Copies that programs share, by name and whether calls of them are put in place: numba compiles
 #: each of them once in a process.
 _shared: dict[tuple[str, bool], FunctionType] = {}
+prepare_codegen(numba.core.registry.cpu_target.target_context.codegen())
 _config: Any = numba.config  # filled at run time, so unknown to type checkers
 _types: Any = numba.types
 _typeof: Any = numba.typeof
@@ -152,6 +154,7 @@ def _compile_any_way(program: _Program) -> Any:
 
 
 def _compile(program: _Program, clones: "Clones", *, counting: bool) -> Any:
+    leave_to_callers({each.__qualname__ for each in clones.made if each is not clones.root})
     for function in clones.made:
         if function is clones.inner:
             register_jitable(_nrt=counting, no_cpython_wrapper=True, no_cfunc_wrapper=True)(
@@ -159,7 +162,9 @@ def _compile(program: _Program, clones: "Clones", *, counting: bool) -> Any:
             )
         elif function is not clones.root:
             # Nobody calls it from C: a wrapper for that would only take time to compile.
-            register_jitable(forceinline=clones.inline, no_cfunc_wrapper=True)(function)
+            register_jitable(
+                forceinline=clones.inline, no_cpython_wrapper=True, no_cfunc_wrapper=True
+            )(function)
             clones.share(function)
     root = clones.root
     folder = _cache_folder(root.__qualname__, program.read) if clones.readable else None

@@ -34,7 +34,7 @@ class CheckedArray(np.ndarray[Any, Any]):
 
     def __getitem__(self, index: Any) -> Any:
         self._check(index)
-        return super().__getitem__(index)
+        return np.ndarray.__getitem__(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._check(index)
@@ -42,19 +42,27 @@ class CheckedArray(np.ndarray[Any, Any]):
             raise IndexError(
                 "a kernel must not change params or covariates: put what changes into the state"
             )
-        super().__setitem__(index, value)
+        np.ndarray.__setitem__(self, index, value)
 
     def _check(self, index: Any) -> None:
-        indices = index if isinstance(index, tuple) else (index,)
-        if any(each is None or each is ... for each in indices):  # only numpy knows the dimensions
-            return
-        for dimension, (each, length) in enumerate(zip(indices, self.shape, strict=False)):
-            if isinstance(each, (int, np.integer)) and not 0 <= each < length:
-                ahead = "; write shape[0] - 1 for the last one" if each < 0 else ""
-                which = (
-                    f"index {each} of dimension {dimension}" if self.ndim > 1 else f"index {each}"
-                )
-                raise IndexError(f"{which} is outside 0 to {length - 1}{ahead}")
+        # A check of a policy calls this millions of times: it does as little as possible.
+        indices = index if type(index) is tuple else (index,)
+        for each, length in zip(indices, self.shape, strict=False):
+            if type(each) is int or isinstance(each, np.integer):
+                if not 0 <= each < length:
+                    raise IndexError(self._describe(indices))
+            elif each is None or each is ...:  # only numpy knows the dimensions after it
+                return
+
+    def _describe(self, indices: tuple[Any, ...]) -> str:
+        """Say which index is invalid: the first that is outside of its dimension."""
+        pairs = list(zip(indices, self.shape, strict=False))
+        outside = [isinstance(x, (int, np.integer)) and not 0 <= x < most for x, most in pairs]
+        dimension = outside.index(True)
+        index, length = pairs[dimension]
+        ahead = "; write shape[0] - 1 for the last one" if index < 0 else ""
+        which = f"index {index} of dimension {dimension}" if self.ndim > 1 else f"index {index}"
+        return f"{which} is outside 0 to {length - 1}{ahead}"
 
 
 def copy_checked(array: Any, *, writable: bool = True) -> CheckedArray:

@@ -86,11 +86,11 @@ def check_policy(policy: Policy, slots: int = 600) -> None:
         check_signatures(policy)
         check_state(policy, policy.initial_for(_ARMS, slots, COVARIATES))
         _check_arrays(policy, slots)
-        _check_decisions(policy, slots)
+        rounds = _check_decisions(policy, slots)
         _check_continues(policy, slots)
         _check_horizon(policy, slots)
-        _check_need_of_horizon(policy, slots)
-        _check_late(policy, slots)
+        _check_need_of_horizon(policy, slots, rounds)
+        _check_late(policy, slots, rounds)
     except ParameterError as error:
         raise AssertionError(str(error)) from error
     # Kernels are the same on the other engine.
@@ -128,12 +128,17 @@ def _is_equal(first: Params, second: Params) -> bool:
     return bool(np.array_equal(first, second))
 
 
-def _check_decisions(policy: Policy, slots: int) -> None:
-    rounds = _play(
-        policy, _initial(policy, slots), _params(policy, slots), 0, slots, _OnlyRandom(5)
-    )
-    again = _play(policy, _initial(policy, slots), _params(policy, slots), 0, slots, _OnlyRandom(5))
+def _check_decisions(policy: Policy, slots: int) -> Rounds:
+    """Check that decisions follow from the seed, and return them."""
+    rounds, again = (_play_from_start(policy, slots, slots) for _ in range(2))
     require(rounds == again, "the same seed must give the same decisions")
+    return rounds
+
+
+def _play_from_start(policy: Policy, slots: int, horizon: int, *, twice: bool = False) -> Rounds:
+    """Play so many slots, with the parameters for a horizon; with `twice`, totals come late."""
+    state, params = _initial(policy, slots), _params(policy, horizon)
+    return _play(policy, state, params, 0, slots, _OnlyRandom(8), twice)
 
 
 def _check_continues(policy: Policy, slots: int) -> None:
@@ -162,35 +167,18 @@ def _check_horizon(policy: Policy, slots: int) -> None:
         )
 
 
-def _check_need_of_horizon(policy: Policy, slots: int) -> None:
+def _check_need_of_horizon(policy: Policy, slots: int, near: Rounds) -> None:
     """A live experiment gives a policy that does not need the horizon parameters for a far one."""
     if not policy.needs_horizon:
-        near, far = (
-            _play(
-                policy, _initial(policy, slots), _params(policy, horizon), 0, slots, _OnlyRandom(7)
-            )
-            for horizon in (slots, 50 * slots)
-        )
+        far = _play_from_start(policy, slots, 50 * slots)
         require(near == far, "decisions depend on the horizon in params: set needs_horizon = True")
 
 
-def _check_late(policy: Policy, slots: int) -> None:
+def _check_late(policy: Policy, slots: int, at_once: Rounds) -> None:
     """A total may be missing at first."""
     if _looks_at_slots(policy):
-        at_once, late = (
-            _play_slots(
-                policy,
-                _initial(policy, slots),
-                _params(policy, slots),
-                0,
-                slots,
-                _OnlyRandom(8),
-                twice,
-            )
-            for twice in (False, True)
-        )
         require(
-            at_once == late,
+            at_once == _play_from_start(policy, slots, slots, twice=True),
             "a total or a covariate that comes after NaN must count as if it had come at once: "
             "observe may be called again for the same slot",
         )
@@ -209,10 +197,21 @@ def _params(policy: Policy, horizon: int) -> Params:
     return check_indices(policy.params(_ARMS, horizon))
 
 
-def _play(policy: Policy, state: State, params: Params, t: int, until: int, rng: Any) -> Rounds:
-    """Play whole rounds from slot t until at least `until`, with totals drawn at random."""
+def _play(
+    policy: Policy,
+    state: State,
+    params: Params,
+    t: int,
+    until: int,
+    rng: Any,
+    twice: bool = False,
+) -> Rounds:
+    """Play whole rounds from slot t until at least `until`, with totals drawn at random.
+
+    With `twice`, the totals of a policy that looks at every slot come late.
+    """
     if _looks_at_slots(policy):
-        return _play_slots(policy, state, params, t, until, rng)
+        return _play_slots(policy, state, params, t, until, rng, twice)
     world = np.random.default_rng(t)
     rounds: Rounds = []
     while t < until:
@@ -233,9 +232,9 @@ def _play_slots(
     t: int,
     until: int,
     rng: Any,
-    twice: bool = False,
+    twice: bool,
 ) -> Rounds:
-    """Play rounds slot by slot, from slot 0 on after a history; with `twice`, totals come late."""
+    """Play rounds slot by slot, from slot 0 on after a history."""
     world, unknown = np.random.default_rng(t), np.full(COVARIATES, np.nan)
     for slot in range(-_HISTORY if t == 0 else 0, 0):
         call_observe(policy, state, params, slot, 0, world.random(), make_covariates(slot))
