@@ -159,7 +159,7 @@ def _guess_season(trial: Trial, before: Baseline | None) -> Vector:
 
 
 def _list_candidates(trial: Trial, season: Vector, *, with_demand: bool) -> list[Candidate]:
-    shapes, found = list_shapes(trial.window), []
+    shapes, found = list_shapes(trial.window, trial.delay), []
     for row, mean_lag in enumerate(shapes.mean_lags):
         shares = shapes.by_lag[row, : int(shapes.lags[row])]
         prior = -_LAG_POWER * np.log1p(mean_lag)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from aftereffect._core import Matrix, Slots, Vector
 from aftereffect.inference._arrivals import add_delayed, spread_by_arm, spread_by_block
@@ -34,14 +35,17 @@ class Segment(NamedTuple):
 
     Residuals are in units of their noise, by window: `white` without any effect of arms, and
     `sides` what a lift of each arm adds (lifts are logarithms). `loads` say how a block weighs
-    them, by block and window. `lifts` are those that were estimated before. `draws` and `chances`
-    are those of the blocks, and `starts` their first slots. A block has settled when the first
-    `slots` slots are known.
+    them, by block and window; it is also what a lift of its own arm adds to them. `around` is what
+    other blocks add for a lift of an arm, as it is expected when the block begins, by arm, block
+    and window. `lifts` are those that were estimated before. `draws` and `chances` are those of the
+    blocks, and `starts` their first slots. A block has settled when the first `slots` slots are
+    known.
     """
 
     white: Vector
     sides: Matrix
     loads: Matrix
+    around: NDArray[np.float64]
     lifts: Vector
     draws: Matrix
     chances: Matrix
@@ -50,20 +54,26 @@ class Segment(NamedTuple):
 
     def score(self, lifts: Matrix) -> Matrix:
         """The scores of the blocks, by block, under several lifts of all arms: one per column."""
-        left = np.clip(self.white[:, None] - self.sides @ lifts, -_CUT, _CUT)
-        scores: Matrix = self.loads @ left
+        scores: Matrix = self.loads @ _cut(self.white[:, None] - self.sides @ lifts)
         return scores
 
-    def expect(self, lift: float) -> Vector:
-        """What a lift of its arm adds to the score of each block."""
-        shifts: Vector = (self.loads * np.clip(self.loads * lift, -_CUT, _CUT)).sum(axis=1)
-        return shifts
+    def expect(self, arm: int, lift: float) -> Matrix:
+        """What a lift of an arm adds to each score: if another arm is drawn, and if this one is."""
+        around = self.around[arm]
+        if_other = (self.loads * _cut(lift * around)).sum(axis=1)
+        if_this = (self.loads * _cut(lift * (around + self.loads))).sum(axis=1)
+        return np.stack([if_other, if_this])
 
     @property
     def own(self) -> Vector:
-        """What a lift of its arm adds to the score of a block; its variance if noise is white."""
+        """The variance of scores if noise is white."""
         squares: Vector = (self.loads**2).sum(axis=1)
         return squares
+
+
+def _cut(residuals: Matrix) -> Matrix:
+    cut: Matrix = np.clip(residuals, -_CUT, _CUT)
+    return cut
 
 
 def list_segments(trial: Trial) -> list[Segment]:
@@ -94,28 +104,43 @@ def _learn_baselines(trial: Trial) -> Iterator[tuple[int, int, Baseline]]:
 def _weigh_blocks(trial: Trial, first: int, last: int, baseline: Baseline) -> Segment:
     """Those of these blocks that have settled."""
     window, shares, season = trial.window, baseline.shares, baseline.season
-    settled = (trial.ends[first:last] + len(shares) - 2) // window + 1  # windows
+    settled = (trial.ends + len(shares) - 2) // window + 1  # windows
     begin, whole = int(trial.starts[first]) // window, len(trial.totals) // window
-    stop = min(int(settled[-1]), whole)
+    stop = min(int(settled[last - 1]), whole)
     values, parts = measure_windows(trial, shares, season, baseline.shows_demand)
     is_known = ~np.isnan(values)
     # What is missing counts as expected.
     expected = list_columns(trial) @ baseline.offsets
     left = np.where(is_known, values - expected, parts @ baseline.lifts)
+    # Of earlier blocks, those count whose effects arrive in these windows, or shortly before.
+    memory = len(baseline.filter) - 1
+    oldest = min(int(np.searchsorted(settled, begin - memory, side="right")), first)
+    newest = int(np.searchsorted(trial.starts, stop * window))
+    origin = int(trial.starts[oldest]) // window
     arrived = trial.add_up(spread_by_arm(trial, shares, season)).sum(axis=1)
-    # Blocks begin after the baseline was learned: nothing of them is in earlier windows.
-    by_block = spread_by_block(trial, shares, season, first, last, stop - begin)
-    loads = add_delayed(baseline.filter, by_block / arrived[begin:stop, None]) / baseline.scale
-    counts = is_known[begin:stop, None] & (np.arange(begin, stop)[:, None] < settled)
-    over = np.flatnonzero(settled <= whole)
-    blocks = first + over
+    by_block = spread_by_block(trial, shares, season, oldest, newest, stop - origin)
+    by_block = by_block / arrived[origin:stop, None]
+    all_loads = (add_delayed(baseline.filter, by_block) / baseline.scale)[begin - origin :]
+    over = first + np.flatnonzero(settled[first:last] <= whole)
+    counts = is_known[begin:stop] & (np.arange(begin, stop) < settled[over, None])
+    draws, chances = trial.draws(), trial.probabilities[over]
+    # Arms of earlier blocks are known when a block begins; those of later ones have its chances.
+    is_earlier = np.arange(oldest, newest) < over[:, None]
+    is_later = np.arange(oldest, newest) > over[:, None]
+    around = np.stack(
+        [
+            (is_earlier * draws[oldest:newest, arm] + is_later * chances[:, [arm]]) @ all_loads.T
+            for arm in range(trial.arms)
+        ]
+    )
     return Segment(
         white=add_delayed(baseline.filter, left)[begin:stop] / baseline.scale,
         sides=add_delayed(baseline.filter, parts)[begin:stop] / baseline.scale,
-        loads=np.where(counts, loads, 0.0)[:, over].T,
+        loads=np.where(counts, all_loads[:, over - oldest].T, 0.0),
+        around=around,
         lifts=baseline.lifts,
-        draws=trial.draws()[blocks],
-        chances=trial.probabilities[blocks],
-        starts=trial.starts[blocks],
+        draws=draws[over],
+        chances=chances,
+        starts=trial.starts[over],
         slots=settled[over] * window,
     )

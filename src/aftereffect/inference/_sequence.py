@@ -75,8 +75,10 @@ def weigh_evidence(
     for size, capital in zip(
         np.append(-_SIZES, _SIZES), np.append(_CAPITAL, _CAPITAL) / 2, strict=True
     ):
-        shifts = np.concatenate([segment.expect(size) for segment in segments])[order, None]
-        bets = shifts * (left - shifts / 2) / (squares * mine)
+        if_other, if_this = np.hstack([segment.expect(arm, size) for segment in segments])[
+            :, order, None
+        ]
+        bets = (if_this - if_other) * (left - (if_this + if_other) / 2) / (squares * mine)
         bets = np.clip(bets, -_MAX_BET, _MAX_BET)
         stakes = np.log1p(chance * np.expm1(bets))
         gains = np.where(is_arm, bets - stakes, np.where(is_other, -stakes, 0.0))
@@ -102,10 +104,11 @@ def _measure_squares(segments: list[Segment], slots: Slots) -> Vector:
 
 
 def find_intervals(evidence: Matrix, alpha: float, effects: Vector = EFFECTS) -> Matrix:
-    """The lowest and the highest effect that are not ruled out, by row.
+    """The interval of effects that are not ruled out, around the least doubtful one, by row.
 
-    Infinite where the lowest or the highest effect that was tried is not ruled out, or if all are:
-    then the totals contradict the model of effects.
+    An effect beyond one that is ruled out counts as ruled out as well: where residuals are cut,
+    very large effects all look alike. An end is infinite if no effect on its side is ruled out.
+    Both are if all effects are ruled out: then the totals contradict the model of effects.
 
     >>> find_intervals(np.array([[9.0, 1, 0, 9]]), 0.05, np.array([0.0, 1, 2, 3])).round(2)
     array([[0.75, 2.33]])
@@ -113,13 +116,14 @@ def find_intervals(evidence: Matrix, alpha: float, effects: Vector = EFFECTS) ->
     limit = -math.log(alpha)
     found = np.tile([-math.inf, math.inf], (len(evidence), 1))
     for row, each in enumerate(evidence):
-        inside = np.flatnonzero(each < limit)
-        if len(inside):
-            first, last = inside[0], inside[-1]
-            if first > 0:
-                found[row, 0] = _cross(each, effects, first - 1, limit)
-            if last < len(effects) - 1:
-                found[row, 1] = _cross(each, effects, last, limit)
+        middle = int(np.argmin(each))
+        if each[middle] < limit:
+            below = np.flatnonzero(each[:middle] >= limit)
+            above = np.flatnonzero(each[middle:] >= limit)
+            if len(below):
+                found[row, 0] = _cross(each, effects, below[-1], limit)
+            if len(above):
+                found[row, 1] = _cross(each, effects, middle + above[0] - 1, limit)
     return found
 
 

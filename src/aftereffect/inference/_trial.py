@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aftereffect._core import Calendar, Matrix, Slots, Vector
+from aftereffect.delays import LagLaw
 from aftereffect.errors import ParameterError
 
 
@@ -14,7 +15,7 @@ class Trial(NamedTuple):
     `totals` are NaN where they are not known, and `played` are the numbers of the arms. A block is
     a run of slots for which one arm was drawn: it begins at `starts`, the arm was `decided`, and
     each arm had its probability. Slots lie at `places` of the week. `history` are the totals before
-    slot 0, when the `control` was played.
+    slot 0, when the `control` was played. `delay` is how effects arrive, if that is known.
 
     Examples
     --------
@@ -39,6 +40,7 @@ class Trial(NamedTuple):
     calendar: Calendar = Calendar()
     history: Vector = np.zeros(0)
     control: int = 0
+    delay: LagLaw | None = None
 
     @property
     def arms(self) -> int:

@@ -1,0 +1,234 @@
+"""Inference: bets that are fair, a baseline that knows no future, and effects that are found."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import aftereffect as ae
+from aftereffect._core import Calendar
+from aftereffect.inference import Trial, analyse
+from aftereffect.inference._arrivals import add_delayed, spread_by_arm, spread_by_block
+from aftereffect.inference._scores import list_segments
+from aftereffect.inference._sequence import EFFECTS, weigh_evidence
+
+RNG = np.random.default_rng
+WEEK, HOURS = 168, 6 * 168
+ZERO = int(np.argmin(np.abs(EFFECTS)))
+
+
+def make_demand(seed, slots, noise=0.015):
+    """Hours with a season, and noise that persists for some hours."""
+    rng = RNG(seed)
+    hours = np.arange(slots)
+    season = 100 + 50 * np.sin(2 * np.pi * hours / 24) + 20 * (hours % WEEK > 120)
+    wander = add_delayed(0.8 ** np.arange(24), rng.normal(0, noise, slots))
+    return season * np.exp(wander)
+
+
+def make_trial(seed, lifts=(0.0, 0.0), *, block=12, chances=None, slots=HOURS, before=4, lags=12):
+    """Arms drawn block by block, with effects that arrive evenly over some hours."""
+    rng, arms = RNG(seed + 1_000), len(lifts)
+    demand = make_demand(seed, before * WEEK + slots)
+    starts = np.arange(0, slots, block)
+    chances = np.full(arms, 1 / arms) if chances is None else np.array(chances)
+    decided = rng.choice(arms, len(starts), p=chances)
+    played = np.repeat(decided, block)[:slots]
+    lifted = demand.copy()
+    lifted[before * WEEK :] *= 1 + np.array(lifts)[played]
+    totals = add_delayed(np.full(lags, 1 / lags), lifted)
+    return Trial(
+        totals=totals[before * WEEK :],
+        played=played,
+        starts=starts,
+        decided=decided,
+        probabilities=np.tile(chances, (len(starts), 1)),
+        places=np.arange(slots) % WEEK,
+        calendar=Calendar(24),
+        history=totals[: before * WEEK],
+    )
+
+
+def test_delayed_sums_are_convolutions():
+    values, shares = RNG(1).random((50, 3)), RNG(2).random(8)
+    expected = np.column_stack([np.convolve(column, shares)[:50] for column in values.T])
+    assert add_delayed(shares, values) == pytest.approx(expected)
+    assert add_delayed(shares, values.T, axis=1) == pytest.approx(expected.T)
+
+
+def test_what_blocks_bring_is_what_their_arms_bring():
+    trial, shares, season = make_trial(3), np.array([0.0, 0.5, 0.3, 0.2]), RNG(4).random(WEEK) + 1
+    by_arm = trial.add_up(spread_by_arm(trial, shares, season))
+    windows = HOURS // trial.window
+    blocks = spread_by_block(trial, shares, season, 0, len(trial.starts), windows)
+    for arm in range(2):
+        mine = blocks[:, trial.decided == arm].sum(axis=1)
+        # Before slot 0 the control was played.
+        assert mine[1:] == pytest.approx(by_arm[1:, arm])
+
+
+@pytest.mark.parametrize("chances", [(0.5, 0.5), (0.1, 0.9), (0.2, 0.3, 0.5)])
+def test_every_bet_is_fair(chances):
+    """With the draw of a block replaced, the capital is that before it, on average."""
+    trial = make_trial(5, [0.0] * len(chances), chances=chances)
+    segments = list_segments(trial)
+    last = segments[-1]
+    for row in range(len(last.starts)):
+        shares = np.array(chances)[[1, 0]] / sum(chances[:2])
+        capital = []
+        for arm in (1, 0):
+            draws = last.draws.copy()
+            draws[row] = np.eye(len(chances))[arm]
+            changed = [*segments[:-1], last._replace(draws=draws)]
+            found = weigh_evidence(changed, 1, 0)
+            place = np.flatnonzero(found.slots == last.slots[row])[0]
+            before = found.capital[place - 1]
+            capital.append(found.capital[place])
+        assert np.exp(capital[0]) * shares[0] + np.exp(capital[1]) * shares[1] == pytest.approx(
+            np.exp(before)
+        )
+
+
+def test_alarms_are_rare_if_draws_change_nothing():
+    """The same totals, with arms drawn anew: how often is the capital against 0 ever 20?"""
+    trial, alarms, runs = make_trial(6, slots=2 * WEEK), 0, 100
+    for seed in range(runs):
+        decided = RNG(seed).choice(2, len(trial.starts), p=[0.2, 0.8])
+        again = trial._replace(
+            decided=decided,
+            played=np.repeat(decided, 12),
+            probabilities=np.tile([0.2, 0.8], (len(decided), 1)),
+        )
+        capital = weigh_evidence(list_segments(again), 1, 0).capital[:, ZERO]
+        alarms += capital.max() >= math.log(20)
+    assert alarms <= 0.05 * runs + 4 * math.sqrt(0.05 * 0.95 * runs)
+
+
+def test_later_totals_change_nothing_that_was_known():
+    trial = make_trial(7, (0.0, 0.1))
+    totals = trial.totals.copy()
+    totals[700:] *= 3
+    first, second = (
+        weigh_evidence(list_segments(each), 1, 0) for each in (trial, trial._replace(totals=totals))
+    )
+    known = int(np.searchsorted(first.slots, 700))
+    assert known > 20
+    assert np.array_equal(first.capital[:known], second.capital[:known])
+    assert not np.array_equal(first.capital[-1], second.capital[-1])
+
+
+@pytest.mark.parametrize("before", [4, 0])
+@pytest.mark.parametrize("lift", [0.1, -0.1])
+def test_it_finds_effects(lift, before):
+    results = analyse(make_trial(8, (0.0, lift), before=before), ["A", "B"])
+    effect = results.effects[0]
+    assert effect.is_shown
+    assert effect.low < 100 * lift < effect.high
+    assert abs(effect.percent - 100 * lift) < 5
+    assert results.leader == ("B" if lift > 0 else "A")
+    assert results.probabilities[results.leader] > 0.95
+    assert results.leads[0].low > 0
+    assert str(effect).startswith(
+        f"B brings {abs(effect.percent):.1f} % {'more' if lift > 0 else 'less'}"
+    )
+    # Totals of the control are 100 to 120 per slot.
+    assert results.mean == pytest.approx(105, rel=0.1)
+    assert effect.amount == pytest.approx(effect.percent / 100 * results.mean)
+    assert results.loss < 0.1
+
+
+def test_several_arms_are_compared_with_the_control_and_with_the_leader():
+    trial = make_trial(9, (0.0, 0.15, 0.1), slots=8 * WEEK)
+    results = analyse(trial, ["A", "B", "C"])
+    assert [effect.arm for effect in results.effects] == ["B", "C"]
+    assert results.leader == "B"
+    assert [effect.versus for effect in results.leads] == ["A", "C"]
+    assert all(effect.is_shown for effect in results.effects)
+    for effect, lift in zip(results.effects, (15, 10), strict=True):
+        assert effect.low < lift < effect.high
+    assert sum(results.probabilities.values()) == pytest.approx(1)
+    assert json.loads(json.dumps(results.to_dict()))["leader"] == "B"
+    slots = [slot for slot, _ in results.history]
+    assert slots == sorted(slots)
+    assert results.history[-1][1] == results.effects
+
+
+def test_a_delay_that_is_told_is_used():
+    """Without it, the delay is one of many at first."""
+    trial = make_trial(16, (0.0, 0.05), slots=4 * WEEK)
+    told = trial._replace(delay=ae.Interval(0, 11))
+    widths = []
+    for each in (trial, told):
+        effect = analyse(each, ["A", "B"]).effects[0]
+        assert effect.low < 5 < effect.high
+        widths.append(effect.high - effect.low)
+    assert widths[1] < widths[0]
+
+
+def test_where_arms_do_not_differ_it_says_not_yet():
+    results = analyse(make_trial(10), ["A", "B"])
+    assert not results.effects[0].is_shown
+    assert results.effects[0].low < 0 < results.effects[0].high
+    assert str(results.effects[0]).startswith("Not yet: B may bring up to")
+    assert "leads" in str(results)
+
+
+def test_a_wider_level_gives_a_wider_interval():
+    trial = make_trial(11, (0.0, 0.1))
+    narrow, wide = (analyse(trial, ["A", "B"], level).effects[0] for level in (0.8, 0.99))
+    assert wide.low < narrow.low < narrow.high < wide.high
+
+
+@pytest.mark.parametrize("spoil", ["missing", "zeros", "spikes", "all missing", "short", "late"])
+def test_nothing_breaks(spoil):
+    trial = make_trial(12, (0.0, 0.1))
+    totals, draw = trial.totals.copy(), RNG(13).random(HOURS)
+    if spoil == "missing":
+        totals[draw < 0.3] = np.nan
+    elif spoil == "zeros":
+        totals[draw < 0.02] = 0
+    elif spoil == "spikes":
+        totals[draw < 0.02] *= 10
+    elif spoil == "all missing":
+        totals[:] = np.nan
+    elif spoil == "late":
+        totals[-200:] = np.nan
+    trial = trial._replace(totals=totals)
+    if spoil == "short":
+        trial = trial._replace(
+            totals=totals[:30],
+            played=trial.played[:30],
+            places=trial.places[:30],
+            starts=trial.starts[:3],
+            decided=trial.decided[:3],
+            probabilities=trial.probabilities[:3],
+        )
+    results = analyse(trial, ["A", "B"])
+    effect = results.effects[0]
+    if spoil in ("all missing", "short"):
+        assert (effect.low, effect.high) == (None, None)
+        assert "too little is known" in str(effect)
+    else:
+        assert effect.low is None or effect.low < 10
+        assert effect.high is None or effect.high > 10
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"totals": np.zeros(5)}, "the same length"),
+        ({"decided": np.zeros(3, int)}, "one row per block"),
+        ({"starts": np.arange(1, 1 + HOURS, 12)}, "begin with 0 and increase"),
+        ({"probabilities": np.full((HOURS // 12, 2), 0.7)}, "sum to 1"),
+        ({"probabilities": np.tile([1.0, 0.0], (HOURS // 12, 1))}, "recorded probability is 0"),
+    ],
+)
+def test_impossible_records_are_refused(change, expected):
+    with pytest.raises(ae.ParameterError, match=expected):
+        analyse(make_trial(14)._replace(**change), ["A", "B"])
+
+
+def test_other_levels_are_refused():
+    with pytest.raises(ae.ParameterError, match="level must be one of"):
+        analyse(make_trial(15), ["A", "B"], 0.5)
