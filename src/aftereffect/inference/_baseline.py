@@ -144,7 +144,8 @@ def fit_baseline(trial: Trial, season: Vector | None, before: Baseline | None) -
     deviations = np.sqrt(np.einsum("ai,ij,aj->a", contrasts, errors, contrasts))
     is_seen = (np.abs(lifts) > _SEEN_LIFT * deviations).any()
     is_clear = bool(not is_seen or _find_mass(candidates, weights) >= _CLEAR)
-    offsets = fit[:width]
+    # Parts of arms sum to 1: what the control adds is a part of the level.
+    offsets = fit[:width] + fit[width + trial.control] * (np.arange(width) == 0)
     return Baseline(shares, season, shows_demand, offsets, whitener, scale, lifts, is_clear)
 
 
@@ -242,22 +243,29 @@ def _measure_spread(values: Vector) -> float:
 def _learn_filter(trial: Trial, shares: Vector, season: Vector, left: Vector) -> Vector:
     """How to predict a residual by the last ones, from their covariances.
 
-    The history counts as well, as if it had arrived with a delay.
+    The history counts as well, as if it had arrived with a delay. By how many residuals is chosen
+    by the Bayesian information criterion.
     """
     order = min(_MAX_ORDER, len(left) // _PER_ORDER)
-    covariances, count = _measure_together(left, order)
+    covariances, count = _measure_together(left, _MAX_ORDER)
     if len(trial.history) // trial.week >= _SEASON_WEEKS:
         arrived, usual = spread_history(trial, shares, season).T
         past = np.log(np.maximum(arrived, _FLOOR * usual) / usual)
         before, _ = _measure_together(past - np.median(past), _MAX_ORDER)
-        order, weight = _MAX_ORDER, count / (count + _HISTORY_COUNT)
-        now, _ = _measure_together(left, order)
-        covariances = weight * now + (1 - weight) * before
-    if order == 0 or covariances[0] <= 0:
-        return np.ones(1)
-    lags = np.arange(order)
-    matrix = covariances[np.abs(lags[:, None] - lags)] + _RIDGE * covariances[0] * np.eye(order)
-    return np.append(1.0, -np.linalg.solve(matrix, covariances[1 : order + 1]))
+        weight = count / (count + _HISTORY_COUNT)
+        covariances = weight * covariances + (1 - weight) * before
+        order, count = _MAX_ORDER, count + _HISTORY_COUNT
+    best, least = np.ones(1), np.inf
+    for terms in range(order + 1 if covariances[0] > 0 else 0):
+        lags = np.arange(terms)
+        matrix = covariances[np.abs(lags[:, None] - lags)]
+        matrix = matrix + _RIDGE * covariances[0] * np.eye(terms)
+        weights = np.linalg.solve(matrix, covariances[1 : terms + 1])
+        error = covariances[0] - weights @ covariances[1 : terms + 1]
+        criterion = count * np.log(max(error, 1e-12)) + terms * np.log(count)
+        if criterion < least:
+            best, least = np.append(1.0, -weights), criterion
+    return best
 
 
 def _measure_together(values: Vector, order: int) -> tuple[Vector, int]:
@@ -267,5 +275,5 @@ def _measure_together(values: Vector, order: int) -> tuple[Vector, int]:
     filled = np.where(known, values, 0.0)
     cut = CUT * _measure_spread(filled[known]) if count else 0.0
     kept = np.clip(filled, -cut, cut)
-    found = [float(kept[: len(kept) - lag] @ kept[lag:]) for lag in range(order + 1)]
+    found = [float(kept[: max(len(kept) - lag, 0)] @ kept[lag:]) for lag in range(order + 1)]
     return np.array(found) / max(count, 1), count

@@ -25,7 +25,7 @@ class Trial(NamedTuple):
     ...     starts=np.array([0, 2]),
     ...     decided=np.array([0, 1]),
     ...     probabilities=np.array([[0.5, 0.5], [0.4, 0.6]]),
-    ...     places=np.arange(4),
+    ...     places=np.zeros(4, int),
     ... )
     >>> trial.arms, trial.window
     (2, 1)
@@ -80,6 +80,11 @@ def check_trial(trial: Trial) -> None:
         raise ParameterError(
             f"totals, played and places must have the same length, got {slots:,}, "
             f"{len(trial.played):,} and {len(trial.places):,}"
+        )
+    if slots and not 0 <= trial.places.min() <= trial.places.max() < trial.week:
+        raise ParameterError(
+            f"places must be from 0 to {trial.week - 1:,}, the last slot of a week: give all as 0 "
+            "if slots have no calendar"
         )
     if not len(trial.decided) == len(trial.probabilities) == blocks:
         raise ParameterError(

@@ -77,7 +77,7 @@ class Results(NamedTuple):
     --------
     >>> results = analyse(Trial(
     ...     totals=np.ones(4), played=np.zeros(4, int), starts=np.array([0]),
-    ...     decided=np.array([0]), probabilities=np.array([[0.5, 0.5]]), places=np.arange(4),
+    ...     decided=np.array([0]), probabilities=np.array([[0.5, 0.5]]), places=np.zeros(4, int),
     ... ), ["A", "B"])
     >>> print(results.effects[0])
     Not yet: too little is known to compare B with A.
