@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aftereffect._core import Matrix, Vector
-from aftereffect.inference._arrivals import add_delayed, spread_by_arm, spread_history
-from aftereffect.inference._trial import Trial
+from aftereffect.inference._trial import Trial, add_delayed, spread_by_arm, spread_history
 from aftereffect.policies import list_shapes
 
 #: The weeks of history from which on its season is used.

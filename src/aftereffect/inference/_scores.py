@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aftereffect._core import Matrix, Slots, Vector
-from aftereffect.inference._arrivals import add_delayed, spread_by_arm, spread_by_block
 from aftereffect.inference._baseline import (
     Baseline,
     fit_baseline,
@@ -21,7 +20,7 @@ from aftereffect.inference._baseline import (
     list_columns,
     measure_windows,
 )
-from aftereffect.inference._trial import Trial
+from aftereffect.inference._trial import Trial, add_delayed, spread_by_arm, spread_by_block
 
 #: The windows after which a baseline is learned for the first time; and it is learned again when
 #: there are so many times as many.
