@@ -25,7 +25,8 @@ from aftereffect.inference._baseline import learn_season
 from aftereffect.inference._scores import list_segments
 from aftereffect.inference._sequence import EFFECTS, find_intervals, weigh_evidence
 from aftereffect.inference.results import weigh
-from aftereffect.simulation import Task, prepare, run_batch
+from aftereffect.simulation import Task, compile_driver, run_batch
+from aftereffect.simulation._replications import Prepared
 from tables import replace_between_markers, split_at_markers
 
 BEGIN, END = "<!-- inference: written by make inference -->", "<!-- /inference -->"
@@ -151,12 +152,26 @@ def list_worlds() -> dict[str, Any]:
     }
 
 
-def play(part: Part, first: int, last: int) -> list[Trial]:
-    """Experiments ``first .. last - 1`` of a part."""
+@cache
+def prepare_part(part: Part) -> tuple[Task, Prepared]:
+    """Compile a part, once in a process.
+
+    Policies of one's own are rehearsed in plain Python, which takes minutes for this one.
+    """
     bandit = list_worlds()[part.world](part.lift)
     policy = Recorded(ae.parse(part.policy)).with_calendar(bandit.calendar)
-    task = Task(policy, bandit, "slotwise", HOURS, (HOURS,), SEED, range(first, last))
-    logs, trials = run_batch(task, prepare(task)).states, []
+    task = Task(policy, bandit, "slotwise", HOURS, (HOURS,), SEED, range(1))
+    engine, params = bandit.engine("slotwise", HOURS), policy.params(2, HOURS)
+    driver = compile_driver(policy.kernels(), engine, task.initial_state(), params)
+    return task, Prepared(driver, engine, params, task.made_by)
+
+
+def play(part: Part, first: int, last: int) -> list[Trial]:
+    """Experiments ``first .. last - 1`` of a part."""
+    task, prepared = prepare_part(part)
+    bandit = task.bandit
+    logs = run_batch(replace(task, replications=range(first, last)), prepared).states
+    trials = []
     for run in range(last - first):
         blocks, before = map(int, logs.counts[run])
         starts = logs.starts[run, :blocks].astype(int)
