@@ -1,0 +1,113 @@
+"""Who won? The log of an experiment, as `aftereffect.inference` reads it."""
+
+import json
+import math
+
+import numpy as np
+
+from aftereffect._core import Vector, check_float
+from aftereffect.errors import ConflictError, ParameterError, name_field
+from aftereffect.inference import LEVELS, Results, Trial, analyse
+from aftereffect.live._reading import OpenLog, read_slot_events
+from aftereffect.live._state import ExperimentState
+from aftereffect.live.events import Event
+from aftereffect.live.settings import Settings
+from aftereffect.live.storage import View
+from aftereffect.policies import has_probabilities
+
+#: The most arms that are compared: time and memory grow with their number.
+MAX_COMPARED = 64
+
+
+def find_results(log: OpenLog, level: float, stop_when_loss_below: float | None) -> Results:
+    """What the totals and draws of a log show; see `Experiment.results`."""
+    limit = stop_when_loss_below
+    with name_field("level"):
+        if check_float("level", level) not in LEVELS:
+            raise ParameterError(
+                f"level must be one of {', '.join(map(str, LEVELS))}, got {level!r}"
+            )
+    if limit is not None:
+        with name_field("stop_when_loss_below"):
+            limit = check_float("stop_when_loss_below", limit, above=0)
+    settings = log.settings
+    if len(settings.arms) > MAX_COMPARED:
+        raise ConflictError(
+            f"results compare at most {MAX_COMPARED} arms, and {settings.name!r} has "
+            f"{len(settings.arms):,}: the status has the mean total of each"
+        )
+    with log.reading() as (view, state):
+        first, trial = read_trial(log, view, state)
+    found = analyse(trial, settings.arms, level)
+    looks = (look._replace(slots=first + look.slots) for look in found.history)
+    return found._replace(
+        slots=first + found.slots if found.blocks else 0,
+        history=tuple(look._replace(time=settings.find_time(look.slots)) for look in looks),
+        unit=settings.unit,
+        slot_length=settings.slot,
+        stop_when_loss_below=limit,
+    )
+
+
+def read_trial(log: OpenLog, view: View, state: ExperimentState) -> tuple[int, Trial]:
+    """The first slot that was decided, and from it on, what was drawn, played and observed.
+
+    A slot that was skipped later counts as if the arm before had gone on, unless a total says what
+    was played. Slots after the last total say nothing yet.
+    """
+    settings = log.settings
+    if not has_probabilities(state.policy_state):
+        raise _refuse(settings)
+    decisions: dict[int, Event] = {}
+    answers: dict[int, Event] = {}
+    for event in read_slot_events(view, log.record, 0, state.next_slot):
+        if event.kind == "decision":
+            decisions[event.slot] = event
+        elif event.kind == "total":  # a later revision replaces the one before
+            answers[event.slot] = event
+    first = min(decisions, default=0)
+    slots = range(first, max((slot + 1 for slot in answers if slot >= first), default=first))
+    totals, played = np.full(len(slots), math.nan), np.zeros(len(slots), np.int64)
+    blocks: list[Event] = []
+    for at, slot in enumerate(slots):
+        decision, answer = decisions.get(slot), answers.get(slot)
+        if decision is not None and (not blocks or blocks[-1].round != decision.round):
+            blocks.append(decision)
+        arms = (answer and answer.arm, decision and decision.arm)
+        before = played[at - 1] if at else 0
+        played[at] = next((arm for arm in arms if arm is not None), before)
+        if answer is not None and answer.total is not None:
+            totals[at] = answer.total
+    if any(block.probabilities is None for block in blocks):  # the first logs have none
+        raise _refuse(settings)
+    chances = [json.loads(block.probabilities or "") for block in blocks]
+    return first, Trial(
+        totals,
+        played,
+        starts=np.array([block.slot - first for block in blocks], np.int64),
+        decided=np.array([block.arm for block in blocks], np.int64),
+        probabilities=np.reshape(chances, (len(blocks), len(settings.arms))),
+        places=np.array([_find_place(settings, slot) for slot in slots], np.int64),
+        calendar=settings.calendar,
+        history=_read_history(settings, first) if slots else np.zeros(0),
+    )
+
+
+def _find_place(settings: Settings, slot: int) -> int:
+    """The place of a slot in its week."""
+    calendar = settings.calendar
+    return (calendar.first + settings.place_on_wall(slot)) % calendar.slots_per_week
+
+
+def _read_history(settings: Settings, first: int) -> Vector:
+    """The totals before slot `first`; those of skipped slots are not known."""
+    gap = np.full(settings.place_on_wall(first), math.nan)
+    return np.append(np.array(settings.history, np.float64), gap)
+
+
+def _refuse(settings: Settings) -> ConflictError:
+    return ConflictError(
+        f"results need the probabilities with which arms were drawn, and {settings.policy} does "
+        "not record them: create experiments with control_share or floors, or with a policy that "
+        "draws, such as adaptive-switchback; the status has the mean total of each arm"
+    )
