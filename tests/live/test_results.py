@@ -144,11 +144,11 @@ def test_what_is_refused(shop):
     for limit in (0, -1, float("nan")):
         with pytest.raises(ae.ParameterError, match="stop_when_loss_below"):
             shop.results(stop_when_loss_below=limit)
-    arms = [f"arm {number}" for number in range(65)]
+    arms = [f"arm {number}" for number in range(41)]
     crowd = ae.Experiment.create(
         "crowd", arms=arms, policy="ars-ucb", reward_range=(0, 9), storage="memory://"
     )
-    with pytest.raises(ae.ConflictError, match="at most 64 arms, and 'crowd' has 65"):
+    with pytest.raises(ae.ConflictError, match="at most 40 arms, and 'crowd' has 41"):
         crowd.results()
 
 
@@ -158,6 +158,16 @@ def test_too_little_known_does_not_stop():
         results = experiment.results(stop_when_loss_below=1e6)
         assert results.stops is False
         assert results.describe()[-1] == "The rule says go on: too little is known."
+
+
+def test_of_long_experiments_the_first_slots_are_read(shop, monkeypatch):
+    monkeypatch.setattr(_results, "MAX_CELLS", 1_200)
+    trial = read(shop)[1]
+    assert len(trial.totals) == len(trial.places) == 600
+    monkeypatch.setattr(_results, "MAX_ROUNDS", 3)
+    shorter = read(shop)[1]
+    assert shorter.starts.tolist() == trial.starts[:3].tolist()
+    assert len(shorter.totals) == len(shorter.played) == len(shorter.places) == trial.starts[3]
 
 
 def test_the_picture(shop, tmp_path):

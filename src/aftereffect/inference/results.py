@@ -225,16 +225,22 @@ class Results(NamedTuple):
             for look in self.history
         ]
         ax.axhline(0, color="0.5", lw=1)
+        least, most = self._find_range()
         for number, last in enumerate(self.effects):
             colour, rows = f"C{number % 10}", []
             for look in self.history:
                 _, _, middle, low, high, *_ = look.effects[number]
-                is_known = low is not None and high is not None
-                rows.append((low, middle, high) if is_known else (math.nan,) * 3)
+                if low is None and high is None:  # nothing is known yet
+                    rows.append((math.nan,) * 3)
+                else:
+                    rows.append(
+                        (least if low is None else low, middle, most if high is None else high)
+                    )
             lows, middles, highs = np.array(rows, np.float64).T
             ax.fill_between(at, lows, highs, step="post", color=colour, alpha=0.2, lw=0)
             name = f"{last.arm} against {last.versus}"
             ax.step(at, middles, where="post", color=colour, label=name)
+        ax.set_ylim(least, most)
         ax.set(xlabel="" if is_timed else "slots", ylabel="effect in %")
         title = f"Effects, with {100 * self.level:g} % intervals that hold at every look"
         ax.set_title(title, fontsize="medium")
@@ -245,6 +251,18 @@ class Results(NamedTuple):
             ax.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
         ax.legend(loc="best", frameon=False)
         return ax
+
+    def _find_range(self) -> tuple[float, float]:
+        """Percents that a picture shows: all that is known now, and most of what was before."""
+        past = [effect for look in self.history for effect in look.effects]
+        known = [each for each in past if each.low is not None or each.high is not None]
+        numbers = [each for effect in known for each in effect[2:5] if each is not None]
+        least, most = np.quantile([-1.0, *numbers, 1.0], (0.05, 0.95))
+        for effect in self.effects:
+            given = [each for each in effect[2:5] if each is not None]
+            least, most = min(least, *given), max(most, *given)
+        margin = 0.1 * float(most - least)
+        return float(least) - margin, float(most) + margin
 
     def save_plot(self, path: str | os.PathLike[str]) -> None:
         """Write the picture to a file, in the format of its suffix. Needs the extra ``plot``."""

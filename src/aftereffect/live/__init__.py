@@ -8,6 +8,7 @@ from aftereffect._core import MAX_NAME_LENGTH
 from aftereffect.inference import Results
 from aftereffect.lag import LagEstimate
 from aftereffect.live._reading import chain_start, check_log_end, read_events
+from aftereffect.live._results import check_results
 from aftereffect.live._rules import MAX_KEY_LENGTH, check_key
 from aftereffect.live._slot_clock import MAX_LIVE_HISTORY, read_past_totals, read_time
 from aftereffect.live._slot_state import make_state, prepare_decide
@@ -88,6 +89,7 @@ __all__ = [
     "check_absent",
     "check_key",
     "check_log_end",
+    "check_results",
     "delete_experiment",
     "export_log",
     "find_record",

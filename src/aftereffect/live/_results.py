@@ -16,20 +16,31 @@ from aftereffect.live.storage import View
 from aftereffect.policies import has_probabilities
 
 #: The most arms that are compared: time and memory grow with their number.
-MAX_COMPARED = 64
+MAX_COMPARED = 40
+#: The most rounds that are read, the first ones; and slots, these times the number of arms.
+MAX_ROUNDS, MAX_CELLS = 4_000, 120_000
 
 
-def find_results(log: OpenLog, level: float, stop_when_loss_below: float | None) -> Results:
-    """What the totals and draws of a log show; see `Experiment.results`."""
-    limit = stop_when_loss_below
+def check_results(level: object, stop_when_loss_below: object) -> float | None:
+    """Check the arguments of `Experiment.results`; return the limit of the rule.
+
+    >>> check_results(0.95, 5)
+    5.0
+    """
     with name_field("level"):
         if check_float("level", level) not in LEVELS:
             raise ParameterError(
                 f"level must be one of {', '.join(map(str, LEVELS))}, got {level!r}"
             )
-    if limit is not None:
-        with name_field("stop_when_loss_below"):
-            limit = check_float("stop_when_loss_below", limit, above=0)
+    if stop_when_loss_below is None:
+        return None
+    with name_field("stop_when_loss_below"):
+        return check_float("stop_when_loss_below", stop_when_loss_below, above=0)
+
+
+def find_results(log: OpenLog, level: float, stop_when_loss_below: float | None) -> Results:
+    """What the totals and draws of a log show; see `Experiment.results`."""
+    limit = check_results(level, stop_when_loss_below)
     settings = log.settings
     if len(settings.arms) > MAX_COMPARED:
         raise ConflictError(
@@ -53,14 +64,16 @@ def read_trial(log: OpenLog, view: View, state: ExperimentState) -> tuple[int, T
     """The first slot that was decided, and from it on, what was drawn, played and observed.
 
     A slot that was skipped later counts as if the arm before had gone on, unless a total says what
-    was played. Slots after the last total say nothing yet.
+    was played. Slots after the last total say nothing yet. Of long experiments, the first slots
+    are read.
     """
     settings = log.settings
     if not has_probabilities(state.policy_state):
         raise _refuse(settings)
     decisions: dict[int, Event] = {}
     answers: dict[int, Event] = {}
-    for event in read_slot_events(view, log.record, 0, state.next_slot):
+    most = min(state.next_slot, MAX_CELLS // len(settings.arms))
+    for event in read_slot_events(view, log.record, 0, most):
         if event.kind == "decision":
             decisions[event.slot] = event
         elif event.kind == "total":  # a later revision replaces the one before
@@ -72,6 +85,9 @@ def read_trial(log: OpenLog, view: View, state: ExperimentState) -> tuple[int, T
     for at, slot in enumerate(slots):
         decision, answer = decisions.get(slot), answers.get(slot)
         if decision is not None and (not blocks or blocks[-1].round != decision.round):
+            if len(blocks) == MAX_ROUNDS:
+                slots, totals, played = slots[:at], totals[:at], played[:at]
+                break
             blocks.append(decision)
         arms = (answer and answer.arm, decision and decision.arm)
         before = played[at - 1] if at else 0

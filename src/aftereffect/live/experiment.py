@@ -410,7 +410,7 @@ class Experiment:
         Raises
         ------
         ConflictError
-            If the log has no probabilities, or there are more than 64 arms.
+            If the log has no probabilities, or there are more than 40 arms.
         """
         return find_results(self._log, level, stop_when_loss_below)
 
