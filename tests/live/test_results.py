@@ -31,6 +31,7 @@ def test_results_of_an_experiment(shop):
     assert effect.low < 10 < (effect.high or np.inf)
     assert effect.amount == pytest.approx(effect.percent / 100 * results.mean)
     assert results.stops is True
+    assert shop.status().no_results is None
     assert results.describe() == [
         "B is the best arm.",
         str(effect),
@@ -134,8 +135,11 @@ def test_policies_that_do_not_record_probabilities():
     experiment = ae.Experiment.create(
         "banner", arms=["A", "B"], policy="ars-ucb", reward_range=(0, 9), storage="memory://"
     )
-    with pytest.raises(ae.ConflictError, match=r"ars-ucb.* does not record .*control_share"):
+    with pytest.raises(
+        ae.ConflictError, match=r"ars-ucb.* does not record .*control_share"
+    ) as refused:
         experiment.results()
+    assert experiment.status().no_results == str(refused.value)
 
 
 def test_what_is_refused(shop):
@@ -145,9 +149,7 @@ def test_what_is_refused(shop):
         with pytest.raises(ae.ParameterError, match="stop_when_loss_below"):
             shop.results(stop_when_loss_below=limit)
     arms = [f"arm {number}" for number in range(41)]
-    crowd = ae.Experiment.create(
-        "crowd", arms=arms, policy="ars-ucb", reward_range=(0, 9), storage="memory://"
-    )
+    crowd = ae.Experiment.create("crowd", arms=arms, policy="fixed-switchback", storage="memory://")
     with pytest.raises(ae.ConflictError, match="at most 40 arms, and 'crowd' has 41"):
         crowd.results()
 

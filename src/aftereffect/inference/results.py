@@ -241,6 +241,8 @@ class Results(NamedTuple):
             name = f"{last.arm} against {last.versus}"
             ax.step(at, middles, where="post", color=colour, label=name)
         ax.set_ylim(least, most)
+        if len(at) > 1:
+            ax.set_xlim(at[0], at[-1])
         ax.set(xlabel="" if is_timed else "slots", ylabel="effect in %")
         title = f"Effects, with {100 * self.level:g} % intervals that hold at every look"
         ax.set_title(title, fontsize="medium")
@@ -257,11 +259,11 @@ class Results(NamedTuple):
         past = [effect for look in self.history for effect in look.effects]
         known = [each for each in past if each.low is not None or each.high is not None]
         numbers = [each for effect in known for each in effect[2:5] if each is not None]
-        least, most = np.quantile([-1.0, *numbers, 1.0], (0.05, 0.95))
+        least, most = np.quantile([*numbers, 0.0], (0.05, 0.95))
         for effect in self.effects:
             given = [each for each in effect[2:5] if each is not None]
-            least, most = min(least, *given), max(most, *given)
-        margin = 0.1 * float(most - least)
+            least, most = min(least, 0, *given), max(most, 0, *given)
+        margin = max(0.1 * float(most - least), 0.5)
         return float(least) - margin, float(most) + margin
 
     def save_plot(self, path: str | os.PathLike[str]) -> None:

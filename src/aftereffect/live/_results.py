@@ -42,12 +42,10 @@ def find_results(log: OpenLog, level: float, stop_when_loss_below: float | None)
     """What the totals and draws of a log show; see `Experiment.results`."""
     limit = check_results(level, stop_when_loss_below)
     settings = log.settings
-    if len(settings.arms) > MAX_COMPARED:
-        raise ConflictError(
-            f"results compare at most {MAX_COMPARED} arms, and {settings.name!r} has "
-            f"{len(settings.arms):,}: the status has the mean total of each"
-        )
     with log.reading() as (view, state):
+        reason = explain_refusal(state)
+        if reason is not None:
+            raise ConflictError(reason)
         first, trial = read_trial(log, view, state)
     found = analyse(trial, settings.arms, level)
     looks = (look._replace(slots=first + look.slots) for look in found.history)
@@ -68,8 +66,6 @@ def read_trial(log: OpenLog, view: View, state: ExperimentState) -> tuple[int, T
     are read.
     """
     settings = log.settings
-    if not has_probabilities(state.policy_state):
-        raise _refuse(settings)
     decisions: dict[int, Event] = {}
     answers: dict[int, Event] = {}
     most = min(state.next_slot, MAX_CELLS // len(settings.arms))
@@ -95,7 +91,7 @@ def read_trial(log: OpenLog, view: View, state: ExperimentState) -> tuple[int, T
         if answer is not None and answer.total is not None:
             totals[at] = answer.total
     if any(block.probabilities is None for block in blocks):  # the first logs have none
-        raise _refuse(settings)
+        raise ConflictError(_name_missing(settings))
     chances = [json.loads(block.probabilities or "") for block in blocks]
     return first, Trial(
         totals,
@@ -121,8 +117,21 @@ def _read_history(settings: Settings, first: int) -> Vector:
     return np.append(np.array(settings.history, np.float64), gap)
 
 
-def _refuse(settings: Settings) -> ConflictError:
-    return ConflictError(
+def explain_refusal(state: ExperimentState) -> str | None:
+    """Why `Experiment.results` cannot compare the arms; None if it can."""
+    settings, arms = state.settings, len(state.settings.arms)
+    if not has_probabilities(state.policy_state):
+        return _name_missing(settings)
+    if arms > MAX_COMPARED:
+        return (
+            f"results compare at most {MAX_COMPARED} arms, and {settings.name!r} has {arms:,}: the "
+            "status has the mean total of each"
+        )
+    return None
+
+
+def _name_missing(settings: Settings) -> str:
+    return (
         f"results need the probabilities with which arms were drawn, and {settings.policy} does "
         "not record them: create experiments with control_share or floors, or with a policy that "
         "draws, such as adaptive-switchback; the status has the mean total of each arm"
