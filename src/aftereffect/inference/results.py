@@ -161,7 +161,7 @@ class Results(NamedTuple):
             first, cost = f"{leader} is the best arm.", f"{cost}."
         else:
             chance = show_chance(self.probabilities[leader])
-            first = f"{leader} leads; it is the best with a probability of {chance}."
+            first = f"Not yet: which arm is best. {leader} leads, with a probability of {chance}."
             cost = f"{cost}, as another arm may be better."
         return [first, *self._describe_effects(), cost, *self._describe_rule()]
 
