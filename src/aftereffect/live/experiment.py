@@ -19,11 +19,10 @@ from aftereffect.errors import ParameterError, name_field
 from aftereffect.inference import Results
 from aftereffect.lag import LagEstimate, estimate_lag
 from aftereffect.live import _rules as rules
-from aftereffect.live._floors import add_floors
+from aftereffect.live._policy import add_floors, check_playable
 from aftereffect.live._reading import OpenLog
 from aftereffect.live._results import find_results
 from aftereffect.live._slot_clock import place_history
-from aftereffect.live._warnings import check_playable
 from aftereffect.live.events import fingerprint, now
 from aftereffect.live.maintenance import Verification, find_record, verify_experiment
 from aftereffect.live.records import (

@@ -6,9 +6,9 @@ from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from aftereffect._core import text_table
+from aftereffect.live._policy import find_warnings
 from aftereffect.live._results import explain_refusal
 from aftereffect.live._state import ExperimentState
-from aftereffect.live._warnings import find_warnings
 from aftereffect.live.events import now
 from aftereffect.live.records import Decision, read_probabilities
 

@@ -72,7 +72,8 @@ export class Detail {
       this.#show(await service.fetchStatus(this.#name, signal));
       this.download.offer(service, this.#name);
       await this.#readHistory(service, signal);
-      if (!signal.aborted) for (const card of [this.known, this.lagChart]) card.refresh(service, this.#status); // not awaited
+      // Not awaited: each may take seconds.
+      if (!signal.aborted) [this.known, this.lagChart].forEach((card) => void card.refresh(service, this.#status));
       showMessage(findPart(this.root, "problem"), null);
       return true;
     } catch (error) {

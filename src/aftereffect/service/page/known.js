@@ -22,8 +22,9 @@ export class Known extends Chart {
   #notBefore = 0;
 
   constructor(section) {
-    super(findPart(section, "known-chart"), "Effects with their intervals, from the first slot to now");
-    this.legend = findPart(section, "known-chart").appendChild(make("ul", { class: "legend", "aria-label": "Legend: arms" }));
+    const figure = findPart(section, "known-chart");
+    super(figure, "Effects with their intervals, from the first slot to now");
+    this.legend = figure.appendChild(make("ul", { class: "legend", "aria-label": "Legend: arms" }));
     this.sentences = findPart(section, "known-sentences");
     this.explanation = findPart(section, "known-note");
     this.problem = findPart(section, "known-problem");
@@ -105,7 +106,8 @@ export class Known extends Chart {
     const x = makeScale(0, results.slots, area.left, area.right);
     const y = makeScale(from, to, area.bottom, area.top);
     const cut = (value, end) => y(Math.min(to, Math.max(from, value ?? end)));
-    drawAxisBelow(this.getLayer("below"), area, x, names.makeTicks(results.slots, area.right - area.left), names.axisSoFar);
+    const below = names.makeTicks(results.slots, area.right - area.left);
+    drawAxisBelow(this.getLayer("below"), area, x, below, names.axisSoFar);
     drawAxisLeft(this.getLayer("grid"), area, y, { ...upwards, write }, `effect against ${results.control} in %`);
     const [zero] = resizeChildren(this.getLayer("zero"), 1, () => makeSvg("path", { class: "leader" }));
     setAttributes(zero, { d: `M${area.left} ${y(0)}H${area.right}` });
@@ -140,11 +142,12 @@ export class Known extends Chart {
     const [row] = resizeChildren(table.tHead ?? table.createTHead(), 1, () => make("tr"));
     const cells = resizeChildren(row, titles.length, () => make("th", { scope: "col" }));
     titles.forEach((title, at) => setText(cells[at], title));
-    const format = makeSignedFormat(effects.flatMap(({ amount, amount_low: low, amount_high: high }) => [amount, low, high]));
-    const rows = effects.map((effect) => [
+    const amounts = effects.map(({ amount, amount_low: low, amount_high: high }) => [amount, low, high]);
+    const write = makeSignedFormat(amounts.flat());
+    const rows = effects.map((effect, at) => [
       effect.arm,
       describeEffect(effect),
-      describeSpan(effect.amount, effect.amount_low, effect.amount_high, format),
+      describeSpan(...amounts[at], write),
       formatChance(probabilities[effect.arm]),
     ]);
     const first = [control, "control", "–", formatChance(probabilities[control])];
@@ -160,7 +163,8 @@ function formatChance(chance) {
   return chance > 0.99 ? "over 99\u00a0%" : chance < 0.01 ? "under 1\u00a0%" : `${Math.round(100 * chance)}\u00a0%`;
 }
 
-const describeEffect = ({ percent, low, high }) => describeSpan(percent, low, high, (value) => `${formatSigned(value, 1)}\u00a0%`);
+const writePercent = (value) => `${formatSigned(value, 1)}\u00a0%`;
+const describeEffect = ({ percent, low, high }) => describeSpan(percent, low, high, writePercent);
 
 function describeSpan(middle, low, high, write) {
   if (low === null && high === null) return NOT_YET;
