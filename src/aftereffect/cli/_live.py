@@ -351,8 +351,8 @@ def results(
 ) -> None:
     """Say which arm is best and by how much, with intervals that hold at every look.
 
-    The experiment must record the probabilities of its decisions: with the default policy, with
-    others that draw their arms, and with --control-share or --floor it does.
+    The experiment must record the probabilities of its decisions: with the default policy, and with
+    --control-share or --floor under any policy, it does.
 
     Parameters
     ----------

@@ -134,5 +134,5 @@ def _name_missing(settings: Settings) -> str:
     return (
         f"results need the probabilities with which arms were drawn, and {settings.policy} does "
         "not record them: create experiments with control_share or floors, or with a policy that "
-        "draws, such as adaptive-switchback; the status has the mean total of each arm"
+        "does, such as adaptive-switchback; the status has the mean total of each arm"
     )

@@ -396,7 +396,7 @@ class Experiment:
         """Who won? The effect of each arm, with intervals that hold at every look.
 
         They rest on the probabilities with which arms were drawn. The log has them if the policy
-        draws its arms, as the default does, or if arms have floors. See docs/inference.md.
+        says them, as the default does, or if arms have floors. See docs/inference.md.
 
         Parameters
         ----------
