@@ -21,10 +21,10 @@ import numpy as np
 import aftereffect as ae
 from aftereffect._core import Calendar, SlotKernels, Vector, as_spec, check_writable, register
 from aftereffect.inference import Trial
+from aftereffect.inference._analysis import believe
 from aftereffect.inference._baseline import learn_season
 from aftereffect.inference._scores import list_segments
 from aftereffect.inference._sequence import EFFECTS, find_intervals, weigh_evidence
-from aftereffect.inference.results import weigh
 from aftereffect.simulation import Task, compile_driver, run_batch
 from aftereffect.simulation._replications import Prepared
 from tables import replace_between_markers, split_at_markers
@@ -196,7 +196,7 @@ def analyse(trial: Trial, lift: float) -> dict[str, float]:
     evidence = weigh_evidence(list_segments(trial), 1, 0)
     ends = find_intervals(evidence.capital, ALPHA)
     truth = np.log1p(lift)
-    beliefs = np.array([weigh(row) for row in evidence.capital])
+    beliefs = np.array([believe(row) for row in evidence.capital])
     lifts = np.exp(EFFECTS)
     best = np.maximum(beliefs @ lifts, 1.0)
     loss = beliefs @ np.maximum(lifts, 1.0) - best

@@ -1,11 +1,11 @@
 """How much sixty readers slow down the writers: ``make bench-service``.
 
 Eight clients ask and tell, as in ``service.py``. Beside them sixty readers ask for the status,
-history, timeline, lag, verification or export of an experiment with a long log, one kind after the
-other, each again as soon as it is answered. A reader that is refused (429) waits for the time of
-``Retry-After``. Each kind is measured in turn without and with readers, as the speed of the machine
-drifts. The exit status is 1 if, with readers of some kind, the 99 % quantile of the pairs is more
-than five times as large as without.
+history, timeline, lag, results, verification or export of an experiment with a long log, one kind
+after the other, each again as soon as it is answered. A reader that is refused (429) waits for the
+time of ``Retry-After``. Each kind is measured in turn without and with readers, as the speed of the
+machine drifts. The exit status is 1 if, with readers of some kind, the 99 % quantile of the pairs
+is more than five times as large as without.
 """
 
 import argparse
@@ -42,6 +42,7 @@ PATHS = {
     "history": "/slots?limit=1000",
     "timeline": "/timeline",
     "lag": "/lag",
+    "results": "/results",
     "verify": "/verify",
     "export": "/export",
 }
@@ -149,7 +150,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/live.db"
         with ae.open_storage(url) as storage:
-            played(storage, "long", ["A", "B", "C"], SLOTS)
+            played(storage, "long", ["A", "B", "C"], SLOTS, control="A", control_share=0.1)
         service = Process(url)
         try:
             time_pairs(service.address, "warm", 1.0)

@@ -60,6 +60,7 @@ from aftereffect.errors import (
     UnlikelyTotalError,
     WorkerError,
 )
+from aftereffect.inference import Results
 from aftereffect.lag import LagEstimate, estimate_lag
 from aftereffect.live import Experiment, delete_experiment, open_storage
 from aftereffect.policies import (
@@ -130,6 +131,7 @@ __all__ = [
     "PolicyRuns",
     "PowerLaw",
     "RandomDelay",
+    "Results",
     "RoundRobin",
     "SeasonalBandit",
     "ServiceError",

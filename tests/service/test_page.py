@@ -18,6 +18,7 @@ from aftereffect.live import events
 from aftereffect.service import create_token
 from playing import LATE, played, under
 from services import Process, in_thread
+from worlds import play_shop
 
 expect = sync_api.expect
 expect.set_options(timeout=20_000)
@@ -248,6 +249,50 @@ def test_an_hour_that_comes_twice_has_its_offset(gallery, visit):
     drawn(page)
     night = ["00:00", "01:00", "02:00 GMT+2", "02:00 GMT+1", "03:00"]
     assert read_table(page, "totals-table") == [f"Sun 25 Oct, {time}" for time in night[::-1]]
+
+
+def test_what_we_know(storage, serve, visit):
+    """Every number is that of the answer in JSON."""
+    results = play_shop(slots=800, storage=storage).results()
+    page = visit(f"{serve()}#shop")
+    sentences = part(page, "known-sentences").locator("li")
+    expect(sentences).to_have_text(results.to_dict()["sentences"])
+    (effect,) = results.effects
+    assert effect.is_shown
+    span = f"at least {effect.low:+.1f} %"
+    if effect.high is not None:
+        span = f"{effect.low:+.1f} % to {effect.high:+.1f} %"
+    rows = part(page, "known-table").locator("tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.nth(0)).to_contain_text("control")
+    expect(rows.nth(1).locator("td").nth(0)).to_have_text(f"{effect.percent:+.1f} % ({span})")
+    expect(rows.nth(1).locator("td").nth(1)).to_contain_text(f"{effect.amount:+.3f}")
+    expect(part(page, "known-table")).to_contain_text("per hour (EUR)")
+    expect(part(page, "known-note")).to_contain_text("with a probability of 95 %.")
+    chart = part(page, "known-chart")
+    expect(chart.locator(".effect")).to_have_attribute("d", re.compile("^M"))
+    reader = chart.get_by_role("slider")
+    reader.focus()
+    page.keyboard.press("End")
+    expect(reader).to_have_attribute(
+        "aria-valuetext", re.compile(f"Apr, .*, B {re.escape(f'{effect.percent:+.1f}')}")
+    )
+    labels = [label for label, _ in read_ticks(page, "known-chart")]
+    assert "Mon 16 Mar" in labels
+
+
+def test_not_yet_and_why_nothing_is_known(storage, serve, visit, gallery):
+    young = play_shop("young", slots=5, storage=storage)
+    page = visit(f"{serve()}#young")
+    sentences = part(page, "known-sentences").locator("li")
+    expect(sentences).to_have_text(young.results().describe())
+    expect(sentences).to_have_text([re.compile("^Not yet: ")])
+    for name in ("known-table", "known-note", "known-problem"):
+        expect(part(page, name)).to_be_hidden()
+    visit.seen.hosts.add(urlsplit(gallery).netloc)
+    page.goto(f"{gallery}#over")
+    expect(sentences).to_have_text([re.compile("^Not known: .* does not record them")])
+    assert not any(url.endswith("over/results") for url in visit.seen.urls)
 
 
 def test_days_have_dates(gallery, visit):

@@ -141,6 +141,12 @@ CALLS = {
     ],
     "verify": [lambda exp, _: exp.verify()],
     "lag": [lambda exp, _: exp.lag(), lambda exp, _: exp.lag(level=0.8)],
+    "results": [
+        lambda exp, _: exp.results(),
+        lambda exp, _: exp.results(level=0.8, stop_when_loss_below=2.5),
+        lambda exp, _: exp.results(level=0.7),
+        lambda exp, _: exp.results(stop_when_loss_below=0),
+    ],
     "end": [
         lambda exp, _: exp.end(),
         lambda exp, _: [exp.end(), exp.end()],

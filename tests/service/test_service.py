@@ -524,6 +524,7 @@ OPERATIONS = [
     ("read", "GET", f"{BANNER}/slots", None),
     ("read", "GET", f"{BANNER}/timeline", None),
     ("read", "GET", f"{BANNER}/lag", None),
+    ("read", "GET", f"{BANNER}/results", None),
     ("read", "GET", f"{BANNER}/verify", None),
     ("read", "GET", f"{BANNER}/export", None),
     ("read", "GET", "/metrics", None),

@@ -58,6 +58,7 @@ _COMMANDS: tuple[tuple[Group, str, Callable[..., None]], ...] = (
     (_LIVE, "status", _live.status),
     (_LIVE, "history", _live.history),
     (_LIVE, "lag", _live.lag),
+    (_LIVE, "results", _live.results),
     (_LIVE, "export", _live.export),
     (_LIVE, "verify", _live.verify),
     (_LIVE, "end", _live.end),

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from aftereffect._core import notation, text_table
 from aftereffect.cli._shared import Format, read_number
 from aftereffect.errors import InputError, ParameterError
+from aftereffect.inference import Effect, Results
 from aftereffect.lag import LagEstimate
 from aftereffect.live import (
     ArmStatus,
@@ -217,6 +218,14 @@ LAG = Printer(
     lambda estimate: (
         ("lag", "arrived", "low", "high"),
         [tuple(row.values()) for row in estimate.rows()],
+    ),
+)
+RESULTS = Printer(
+    Results.__str__,
+    Results.to_dict,
+    lambda results: (
+        (*Effect._fields, "probability_best"),
+        [(*effect, results.probabilities[effect.arm]) for effect in results.effects],
     ),
 )
 VERIFICATION = Printer(

@@ -12,6 +12,7 @@ from aftereffect.cli._formats import (
     DECISION,
     HISTORY,
     LAG,
+    RESULTS,
     STATUS,
     TOTALS,
     VERIFICATION,
@@ -333,6 +334,46 @@ def lag(
     if plot is not None:
         estimate.save_plot(plot)
     LAG.show(estimate, format)
+
+
+def results(
+    name: Name,
+    /,
+    *,
+    level: RealNumber = 0.95,
+    stop_when_loss_below: Number | None = None,
+    out: OutputFile | None = None,
+    storage: StorageUrl = DEFAULT_STORAGE,
+    format: Annotated[
+        Format,
+        Parameter(help="How to print the answer. The csv format has only the table of effects."),
+    ] = "table",
+) -> None:
+    """Say which arm is best and by how much, with intervals that hold at every look.
+
+    The experiment must record the probabilities of its decisions: with the default policy, and with
+    --control-share or --floor under any policy, it does.
+
+    Parameters
+    ----------
+    level
+        The probability with which all intervals hold, however often you look: 0.8, 0.9, 0.95 or
+        0.99.
+    stop_when_loss_below
+        Say whether to stop: whether shipping the leading arm is expected to cost less than this
+        number per slot, in the unit of the totals.
+    out
+        Save a picture to a .png, .svg or .pdf file (needs the extra "plot"). It shows the effect of
+        each arm against the control over time.
+    """
+    if out is not None:
+        require_extra("plot")
+        check_writable(out, PICTURE_SUFFIXES)
+    with Experiment.open(name, storage=storage) as experiment:
+        found = experiment.results(level=level, stop_when_loss_below=stop_when_loss_below)
+    if out is not None:
+        found.save_plot(out)
+    RESULTS.show(found, format)
 
 
 def export(name: Name, /, *, out: OutputFile, storage: StorageUrl = DEFAULT_STORAGE) -> None:

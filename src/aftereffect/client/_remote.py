@@ -29,10 +29,12 @@ from aftereffect.live import (
     TotalsInput,
     Verification,
     check_key,
+    check_results,
     read_totals,
 )
 
 if TYPE_CHECKING:
+    from aftereffect.inference import Results
     from aftereffect.lag import LagEstimate
 
 
@@ -180,6 +182,16 @@ class RemoteExperiment:
             return estimate_lag(self.history(), level=level)
         return decode_lag(self._transport.send("GET", f"{self._path}/lag")[1])
 
+    def results(
+        self, *, level: float = 0.95, stop_when_loss_below: float | None = None
+    ) -> "Results":
+        """The effect of each arm, with intervals that hold at every look."""
+        check_results(level, stop_when_loss_below)
+        query = f"level={level:g}"
+        if stop_when_loss_below is not None:
+            query += f"&stop_when_loss_below={float(stop_when_loss_below)!r}"
+        return decode_results(self._transport.send("GET", f"{self._path}/results?{query}")[1])
+
     def end(self) -> Status:
         """End the experiment for good."""
         return decode_status(self._transport.send("POST", f"{self._path}/end")[1])
@@ -271,6 +283,26 @@ def decode_verification(answer: Mapping[str, Any]) -> Verification:
         answer,
         problems=tuple(answer.get("problems", ())),
         difference=difference and decode_record(Difference, difference),
+    )
+
+
+def decode_results(answer: Mapping[str, Any]) -> "Results":
+    """A `Results`."""
+    from aftereffect.inference import Effect, Look, Results
+
+    def decode_effects(part: Mapping[str, Any], name: str) -> tuple[Effect, ...]:
+        return tuple(decode_record(Effect, each) for each in part.get(name, ()))
+
+    looks = (
+        decode_record(Look, look, effects=decode_effects(look, "effects"))
+        for look in answer.get("history", ())
+    )
+    return decode_record(
+        Results,
+        answer,
+        effects=decode_effects(answer, "effects"),
+        leads=decode_effects(answer, "leads"),
+        history=tuple(looks),
     )
 
 

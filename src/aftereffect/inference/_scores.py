@@ -103,8 +103,9 @@ def _learn_baselines(trial: Trial) -> Iterator[tuple[int, int, Baseline]]:
 def _weigh_blocks(trial: Trial, first: int, last: int, baseline: Baseline) -> Segment:
     """Those of these blocks that have settled."""
     window, shares, season = trial.window, baseline.shares, baseline.season
-    settled = (trial.ends + len(shares) - 2) // window + 1  # windows
     begin, whole = int(trial.starts[first]) // window, len(trial.totals) // window
+    settled = (trial.ends + len(shares) - 2) // window + 1  # windows
+    settled[-1] = whole + 1  # the last block may go on
     stop = min(int(settled[last - 1]), whole)
     values, parts = measure_windows(trial, shares, season, baseline.shows_demand)
     is_known = ~np.isnan(values)

@@ -1,23 +1,23 @@
-"""Who won, by how much, and what it costs to stop now."""
+"""Who won, by how much, and what it costs to stop now, as people and programs read it."""
 
 import math
-from collections.abc import Sequence
-from itertools import permutations
-from typing import Any, NamedTuple
+import os
+from datetime import datetime
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from aftereffect._core import Matrix, Vector, text_table
-from aftereffect.errors import ParameterError
-from aftereffect.inference._scores import list_segments
-from aftereffect.inference._sequence import EFFECTS, Evidence, find_intervals, weigh_evidence
-from aftereffect.inference._trial import Trial, check_trial
+from aftereffect._core import import_optional, save_figure, text_table
 
-LEVELS = (0.8, 0.9, 0.95, 0.99)
-#: The standard deviation of the logarithm of a lift, before anything is known.
-_PRIOR = 0.1
-#: The number of times at which past intervals are given.
-_MAX_LOOKS = 200
+if TYPE_CHECKING:
+    import matplotlib.axes
+
+#: Effects that have a sentence each; of more, only those that are shown have one.
+_MAX_SENTENCES = 4
+#: What follows "per", by the length of a slot.
+_SLOT_WORDS = {"15min": "quarter of an hour", "1h": "hour", "1d": "day", "1w": "week"}
+_FIGURE_SIZE = (8.0, 4.5)
 
 
 class Effect(NamedTuple):
@@ -27,9 +27,12 @@ class Effect(NamedTuple):
 
     Examples
     --------
-    >>> Effect("B", "A", percent=7.9, low=3.1, high=12.7, amount=4.0, amount_low=1.6,
-    ...     amount_high=6.4).is_shown
+    >>> effect = Effect("B", "A", percent=7.9, low=3.1, high=12.7, amount=4.0, amount_low=1.6,
+    ...     amount_high=6.4)
+    >>> effect.is_shown
     True
+    >>> print(effect)
+    B brings 7.9 % more than A (3.1 to 12.7 %).
     """
 
     arm: str
@@ -55,12 +58,27 @@ class Effect(NamedTuple):
             least = "at least " if len(ends) == 1 else ""
             amount = f"{abs(self.percent):.1f} % {word}"
             return f"{self.arm} brings {amount} than {self.versus} ({least}{span} %)."
-        if self.low is None or self.high is None:
+        if self.low is None and self.high is None:
             return f"Not yet: too little is known to compare {self.arm} with {self.versus}."
-        return (
-            f"Not yet: {self.arm} may bring up to {-self.low:.1f} % less or {self.high:.1f} % more "
-            f"than {self.versus}."
-        )
+        less = "much less" if self.low is None else f"up to {-self.low:.1f} % less"
+        more = "much more" if self.high is None else f"up to {self.high:.1f} % more"
+        return f"Not yet: {self.arm} may bring {less} or {more} than {self.versus}."
+
+
+class Look(NamedTuple):
+    """The effects on the control as they were known after the first `slots` slots.
+
+    `time` is when the last of these slots ended, if slots have times.
+
+    Examples
+    --------
+    >>> Look(slots=0, effects=()).time is None
+    True
+    """
+
+    slots: int
+    effects: tuple[Effect, ...]
+    time: str | None = None
 
 
 class Results(NamedTuple):
@@ -71,16 +89,22 @@ class Results(NamedTuple):
     are those that each arm is the best. `loss` is what shipping the leader is expected to cost
     per slot, against shipping the best arm. `mean` is what the control brings per slot. `blocks` is
     the number of blocks that count, and `slots` the slots until the last of them settled.
-    `history` has the effects on the control of earlier times.
+    `history` has the effects on the control of earlier times. `unit` is the unit of the totals,
+    and `slot_length` how long a slot lasts. The experiment may stop when the loss is below
+    `stop_when_loss_below`: `stops` says whether it is.
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from aftereffect.inference import Trial, analyse
     >>> results = analyse(Trial(
     ...     totals=np.ones(4), played=np.zeros(4, int), starts=np.array([0]),
     ...     decided=np.array([0]), probabilities=np.array([[0.5, 0.5]]), places=np.zeros(4, int),
     ... ), ["A", "B"])
     >>> print(results.effects[0])
     Not yet: too little is known to compare B with A.
+    >>> results._replace(stop_when_loss_below=5.0).stops
+    False
     """
 
     control: str
@@ -93,145 +117,175 @@ class Results(NamedTuple):
     leads: tuple[Effect, ...]
     probabilities: dict[str, float]
     loss: float
-    history: tuple[tuple[int, tuple[Effect, ...]], ...]
+    history: tuple[Look, ...]
+    unit: str | None = None
+    slot_length: str | None = None
+    stop_when_loss_below: float | None = None
+
+    @property
+    def stops(self) -> bool | None:
+        """Whether the experiment may stop by its rule; None without one.
+
+        It may not while an interval of the leader has no lower end: then too little is known, and
+        the loss is small only because arms are assumed to differ little.
+        """
+        if self.stop_when_loss_below is None:
+            return None
+        is_known = all(effect.low is not None for effect in self.leads)
+        return is_known and self.loss < self.stop_when_loss_below
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields by name, in types that JSON has."""
+        """The fields by name, in types that JSON has, with `stops` and the sentences."""
         return self._asdict() | {
             "effects": [effect._asdict() for effect in self.effects],
             "leads": [effect._asdict() for effect in self.leads],
             "history": [
-                {"slots": slots, "effects": [effect._asdict() for effect in effects]}
-                for slots, effects in self.history
+                look._asdict() | {"effects": [effect._asdict() for effect in look.effects]}
+                for look in self.history
             ],
+            "stops": self.stops,
+            "sentences": self.describe(),
         }
 
-    def describe(self, unit: str | None = None) -> list[str]:
+    def describe(self) -> list[str]:
         """What is known, in a few sentences."""
-        amount = f"{self.loss:,.3g} {unit}" if unit else f"{self.loss:,.3g}"
-        leader, others = self.leader, [effect for effect in self.leads if effect.is_shown]
-        if len(others) == len(self.leads):
-            first = [f"{leader} is the best arm."]
+        if self.blocks == 0:
+            return [
+                "Not yet: the effects of the first rounds have not arrived, so nothing is known "
+                "about the arms.",
+                *self._describe_rule(),
+            ]
+        leader = self.leader
+        cost = f"Shipping {leader} now is expected to cost {self._name_loss()}"
+        if all(effect.is_shown for effect in self.leads):
+            first, cost = f"{leader} is the best arm.", f"{cost}."
         else:
-            chance = self.probabilities[leader]
-            first = [f"{leader} leads; it is the best with a probability of {chance:.0%}."]
-        cost = f"Shipping {leader} now is expected to cost at most {amount} per slot."
-        return [*first, *(str(effect) for effect in self.effects), cost]
+            chance = show_chance(self.probabilities[leader])
+            first = f"Not yet: which arm is best. {leader} leads, with a probability of {chance}."
+            cost = f"{cost}, as another arm may be better."
+        return [first, *self._describe_effects(), cost, *self._describe_rule()]
+
+    def _describe_effects(self) -> list[str]:
+        if len(self.effects) <= _MAX_SENTENCES:
+            return [str(effect) for effect in self.effects]
+        shown = [effect for effect in self.effects if effect.is_shown]
+        others = len(self.effects) - len(shown)
+        word = "arms differ" if others > 1 else "arm differs"
+        rest = [f"Not yet: whether the other {others} {word} from {self.control}."]
+        return [*map(str, shown), *(rest if others else [])]
+
+    def _describe_rule(self) -> list[str]:
+        limit = self.stop_when_loss_below
+        if limit is None:
+            return []
+        amount = self._name_amount(limit)
+        if self.stops:
+            return [f"The rule says stop: the expected loss is below {amount}."]
+        if self.loss < limit:
+            return ["The rule says go on: too little is known."]
+        return [f"The rule says go on: the expected loss is not below {amount}."]
+
+    def _name_loss(self) -> str:
+        least = self.mean / 1_000
+        if self.loss < least:
+            return f"less than {self._name_amount(float(f'{least:.1g}'))}"
+        return self._name_amount(self.loss)
+
+    def _name_amount(self, amount: float) -> str:
+        """An amount with its unit, and per slot."""
+        unit = f" {self.unit}" if self.unit else ""
+        return f"{amount:,.3g}{unit} per {_SLOT_WORDS.get(self.slot_length or '', 'slot')}"
 
     def __str__(self) -> str:
         """A table of the effects, and the sentences."""
-        rows: list[tuple[str, ...]] = [("arm", "against", "effect", "low", "high", "best")]
+        per_slot = f"{self.unit} per slot" if self.unit else "per slot"
+        titles = ("arm", "against", "effect", "low", "high", per_slot, "low", "high", "best")
+        rows: list[tuple[str, ...]] = [titles]
         for effect in self.effects:
-            ends = ["-" if end is None else f"{end:+.1f} %" for end in (effect.low, effect.high)]
-            chance = f"{self.probabilities[effect.arm]:.0%}"
-            rows.append((effect.arm, effect.versus, f"{effect.percent:+.1f} %", *ends, chance))
-        return "\n".join([text_table(rows), *self.describe()])
+            percents = (_show(each, "+.1f", " %") for each in effect[2:5])
+            amounts = (_show(each, "+,.3g") for each in effect[5:])
+            chance = show_chance(self.probabilities[effect.arm])
+            rows.append((effect.arm, effect.versus, *percents, *amounts, chance))
+        note = (
+            f"Intervals hold together, at every look, with a probability of {100 * self.level:g} %."
+        )
+        return "\n".join([text_table(rows, left=2), note, *self.describe()])
 
+    def plot(self, ax: "matplotlib.axes.Axes | None" = None) -> "matplotlib.axes.Axes":
+        """Draw the interval of each arm against the control over time. Needs the extra ``plot``."""
+        import_optional("matplotlib")
+        if ax is None:
+            from matplotlib import pyplot
 
-def analyse(trial: Trial, names: Sequence[str], level: float = 0.95) -> Results:
-    """Compare all arms.
-
-    Parameters
-    ----------
-    trial
-        What was recorded. Arms must have been drawn with the probabilities that it says.
-    names
-        The names of the arms.
-    level
-        The probability with which all intervals hold, at all looks: 0.8, 0.9, 0.95 or 0.99.
-    """
-    check_trial(trial)
-    if level not in LEVELS:
-        raise ParameterError(f"level must be one of {', '.join(map(str, LEVELS))}, got {level!r}")
-    segments, arms, control = list_segments(trial), range(trial.arms), trial.control
-    alpha = (1 - level) / math.comb(trial.arms, 2)
-    pairs = {pair: weigh_evidence(segments, *pair) for pair in permutations(arms, 2)}
-    slots = pairs[1, 0].slots
-    lifts = np.exp(EFFECTS)
-    beliefs = np.array([_believe(pairs, arm, control) for arm in arms])
-    means = beliefs @ lifts
-    leader = int(np.argmax(means))
-    mean = _find_mean(trial, means)
-    chances, best = _compare(beliefs)
-
-    def compare(arm: int, other: int, look: int = -1) -> Effect:
-        capital = pairs[arm, other].capital[look]
-        low, high = find_intervals(capital[None], alpha)[0]
-        middle = float(np.clip(weigh(capital) @ EFFECTS, low, high))
-        return _make_effect(names[arm], names[other], (middle, low, high), mean)
-
-    others = [arm for arm in arms if arm != control]
-    looks = np.unique(np.linspace(0, len(slots) - 1, _MAX_LOOKS).astype(int))
-    return Results(
-        control=names[control],
-        leader=names[leader],
-        level=level,
-        slots=int(slots[-1]),
-        blocks=len(slots) - 1,
-        mean=mean,
-        effects=tuple(compare(arm, control) for arm in others),
-        leads=tuple(compare(leader, arm) for arm in arms if arm != leader),
-        probabilities=dict(zip(names, chances.tolist(), strict=True)),
-        loss=mean * max(best - float(means[leader]), 0.0),
-        history=tuple(
-            (int(slots[look]), tuple(compare(arm, control, look) for arm in others))
-            for look in looks
-        ),
-    )
-
-
-def _make_effect(
-    arm: str, versus: str, logarithms: tuple[float, float, float], mean: float
-) -> Effect:
-    """An effect from logarithms of its middle and ends; they may be infinite."""
-    percents = [
-        100 * math.expm1(number) if math.isfinite(number) else None for number in logarithms
-    ]
-    amounts = [None if percent is None else percent / 100 * mean for percent in percents]
-    return Effect(
-        arm,
-        versus,
-        percent=percents[0] or 0.0,
-        low=percents[1],
-        high=percents[2],
-        amount=amounts[0] or 0.0,
-        amount_low=amounts[1],
-        amount_high=amounts[2],
-    )
-
-
-def weigh(capital: Vector) -> Vector:
-    """How much each effect is believed: as the capital against it is small, and by a prior."""
-    logarithms = -capital - 0.5 * (EFFECTS / _PRIOR) ** 2
-    weights = np.exp(logarithms - logarithms.max())
-    beliefs: Vector = weights / weights.sum()
-    return beliefs
-
-
-def _believe(pairs: dict[tuple[int, int], Evidence], arm: int, control: int) -> Vector:
-    """The belief in each effect of an arm; that the control has none is certain."""
-    if arm == control:
-        return np.where(EFFECTS == 0, 1.0, 0.0)
-    return weigh(pairs[arm, control].capital[-1])
-
-
-def _compare(beliefs: Matrix) -> tuple[Vector, float]:
-    """The probability that each arm is the best, and the mean of the largest lift."""
-    up_to = np.cumsum(beliefs, axis=1)
-    below = up_to - beliefs
-    chances = np.array(
-        [
-            belief @ np.prod(np.delete((up_to + below) / 2, arm, axis=0), axis=0)
-            for arm, belief in enumerate(beliefs)
+            ax = pyplot.figure(figsize=_FIGURE_SIZE, layout="constrained").add_subplot()
+        is_timed = all(look.time is not None for look in self.history)
+        # Times as they are on the wall: an axis has one offset from UTC only.
+        at: list[Any] = [
+            datetime.fromisoformat(look.time).replace(tzinfo=None) if look.time else look.slots
+            for look in self.history
         ]
+        ax.axhline(0, color="0.5", lw=1)
+        least, most = self._find_range()
+        for number, last in enumerate(self.effects):
+            colour, rows = f"C{number % 10}", []
+            for look in self.history:
+                _, _, middle, low, high, *_ = look.effects[number]
+                if low is None and high is None:  # nothing is known yet
+                    rows.append((math.nan,) * 3)
+                else:
+                    rows.append(
+                        (least if low is None else low, middle, most if high is None else high)
+                    )
+            lows, middles, highs = np.array(rows, np.float64).T
+            ax.fill_between(at, lows, highs, step="post", color=colour, alpha=0.2, lw=0)
+            name = f"{last.arm} against {last.versus}"
+            ax.step(at, middles, where="post", color=colour, label=name)
+        ax.set_ylim(least, most)
+        if len(at) > 1:
+            ax.set_xlim(at[0], at[-1])
+        ax.set(xlabel="" if is_timed else "slots", ylabel="effect in %")
+        title = f"Effects, with {100 * self.level:g} % intervals that hold at every look"
+        ax.set_title(title, fontsize="medium")
+        if is_timed:
+            dates: Any = import_module("matplotlib.dates")
+            locator = dates.AutoDateLocator()
+            ax.xaxis.set_major_locator(locator)
+            ax.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
+        ax.legend(loc="best", frameon=False)
+        return ax
+
+    def _find_range(self) -> tuple[float, float]:
+        """Percents that a picture shows: all that is known now, and most of what was before."""
+        past = [effect for look in self.history for effect in look.effects]
+        known = [each for each in past if each.low is not None or each.high is not None]
+        numbers = [each for effect in known for each in effect[2:5] if each is not None]
+        least, most = np.quantile([*numbers, 0.0], (0.05, 0.95))
+        for effect in self.effects:
+            given = [each for each in effect[2:5] if each is not None]
+            least, most = min(least, 0, *given), max(most, 0, *given)
+        margin = max(0.1 * float(most - least), 0.5)
+        return float(least) - margin, float(most) + margin
+
+    def save_plot(self, path: str | os.PathLike[str]) -> None:
+        """Write the picture to a file, in the format of its suffix. Needs the extra ``plot``."""
+        import_optional("matplotlib")
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=_FIGURE_SIZE, layout="constrained")
+        self.plot(figure.add_subplot())
+        save_figure(figure, path)
+
+
+def _show(number: float | None, style: str, after: str = "") -> str:
+    return "-" if number is None else f"{number:{style}}{after}"
+
+
+def show_chance(chance: float) -> str:
+    """A probability in percent; one that is nearly 0 or 1 is not certain all the same.
+
+    >>> show_chance(0.256), show_chance(0.9999)
+    ('26 %', 'over 99 %')
+    """
+    return (
+        "over 99 %" if chance > 0.99 else "under 1 %" if chance < 0.01 else f"{100 * chance:.0f} %"
     )
-    largest = np.diff(np.prod(up_to, axis=0), prepend=0.0)
-    return chances / chances.sum(), float(largest @ np.exp(EFFECTS))
-
-
-def _find_mean(trial: Trial, lifts: Vector) -> float:
-    """What the control brings per slot: what came is that, times the lifts of what was played."""
-    known = ~np.isnan(trial.totals)
-    if not known.any():
-        return 0.0
-    return float(trial.totals[known].sum() / lifts[trial.played[known]].sum())

@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
 from aftereffect._core import MAX_NAME_LENGTH
+from aftereffect.inference import Results
 from aftereffect.lag import LagEstimate
 from aftereffect.live._reading import chain_start, check_log_end, read_events
+from aftereffect.live._results import check_results
 from aftereffect.live._rules import MAX_KEY_LENGTH, check_key
 from aftereffect.live._slot_clock import MAX_LIVE_HISTORY, read_past_totals, read_time
 from aftereffect.live._slot_state import make_state, prepare_decide
@@ -87,6 +89,7 @@ __all__ = [
     "check_absent",
     "check_key",
     "check_log_end",
+    "check_results",
     "delete_experiment",
     "export_log",
     "find_record",
@@ -181,6 +184,9 @@ class ExperimentLike(Protocol):
 
     def lag(self, *, level: float = 0.9) -> LagEstimate:
         """Estimate the lag from the totals."""
+
+    def results(self, *, level: float = 0.95, stop_when_loss_below: float | None = None) -> Results:
+        """The effect of each arm, with intervals that hold at every look."""
 
     def end(self) -> Status:
         """End the experiment for good."""

@@ -129,9 +129,7 @@ class SlotState(ExperimentState):
         return Choice(self.next_slot, current.number, plan.arm, until, plan.window, chances_text)
 
     def _place(self, slot: int) -> int:
-        """The number by which the policy knows a slot."""
-        clock = self.settings.clock
-        return slot if clock is None else clock.place_on_wall(slot)
+        return self.settings.place_on_wall(slot)
 
     def _find_end(self, place: int, slots: int) -> int:
         """The last slot of a block of so many slots on the wall."""

@@ -16,12 +16,13 @@ from aftereffect._core import (
     require_extra,
 )
 from aftereffect.errors import ParameterError, name_field
+from aftereffect.inference import Results
 from aftereffect.lag import LagEstimate, estimate_lag
 from aftereffect.live import _rules as rules
-from aftereffect.live._floors import add_floors
+from aftereffect.live._policy import add_floors, check_playable
 from aftereffect.live._reading import OpenLog
+from aftereffect.live._results import find_results
 from aftereffect.live._slot_clock import place_history
-from aftereffect.live._warnings import check_playable
 from aftereffect.live.events import fingerprint, now
 from aftereffect.live.maintenance import Verification, find_record, verify_experiment
 from aftereffect.live.records import (
@@ -390,6 +391,27 @@ class Experiment:
     def lag(self, *, level: float = 0.9) -> LagEstimate:
         """Estimate how long rewards take to arrive; see `aftereffect.estimate_lag`."""
         return estimate_lag(self.history(), level=level)
+
+    def results(self, *, level: float = 0.95, stop_when_loss_below: float | None = None) -> Results:
+        """Who won? The effect of each arm, with intervals that hold at every look.
+
+        They rest on the probabilities with which arms were drawn. The log has them if the policy
+        says them, as the default does, or if arms have floors. See docs/inference.md.
+
+        Parameters
+        ----------
+        level
+            The probability with which all intervals hold, at all looks: 0.8, 0.9, 0.95 or 0.99.
+        stop_when_loss_below
+            A rule to stop: `Results.stops` says whether shipping the leader is expected to cost
+            less than this number per slot, in the unit of the totals.
+
+        Raises
+        ------
+        ConflictError
+            If the log has no probabilities, or there are more than 40 arms.
+        """
+        return find_results(self._log, level, stop_when_loss_below)
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write the history to a .csv or a .parquet file (needs the extra ``data``)."""

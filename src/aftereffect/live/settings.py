@@ -186,6 +186,10 @@ class Settings:
         """The time at which a slot begins, as text; None if slots have no times."""
         return None if self.clock is None else self.clock.find_time(slot).isoformat()
 
+    def place_on_wall(self, slot: int) -> int:
+        """The number by which a policy knows a slot: see `SlotClock.place_on_wall`."""
+        return slot if self.clock is None else self.clock.place_on_wall(slot)
+
     def to_json(self) -> str:
         """Write the settings as text; equal settings give equal text."""
         return json.dumps(self.to_dict(), ensure_ascii=False)

@@ -6,8 +6,9 @@ from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from aftereffect._core import text_table
+from aftereffect.live._policy import find_warnings
+from aftereffect.live._results import explain_refusal
 from aftereffect.live._state import ExperimentState
-from aftereffect.live._warnings import find_warnings
 from aftereffect.live.events import now
 from aftereffect.live.records import Decision, read_probabilities
 
@@ -60,7 +61,7 @@ class Status(NamedTuple):
     `timezone` say when slots begin, if they have times. `control` is the arm that was played
     before, and `history` the number of slots before the first whose totals the policy was given.
     `unit` is the unit of the totals, and `covariates` are the names of the numbers that come with
-    each slot.
+    each slot. `no_results` says why `Experiment.results` cannot compare the arms, if it cannot.
 
     Examples
     --------
@@ -99,6 +100,7 @@ class Status(NamedTuple):
     history: int
     unit: str | None
     covariates: tuple[str, ...]
+    no_results: str | None
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, in types that JSON has."""
@@ -236,6 +238,7 @@ def make_status(state: ExperimentState) -> Status:
         history=len(settings.history),
         unit=settings.unit,
         covariates=tuple(settings.covariates),
+        no_results=explain_refusal(ahead),
     )
 
 

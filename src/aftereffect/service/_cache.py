@@ -1,4 +1,4 @@
-"""What the service computes from a log and keeps in memory: timeline, lag, verification."""
+"""What the service computes from logs and keeps in memory: timeline, lag, results, verification."""
 
 import math
 import threading
@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aftereffect.errors import AftereffectError, CorruptionError
+from aftereffect.inference import Results
 from aftereffect.lag import MAX_SLOTS, LagEstimate, estimate_lag
 from aftereffect.live import (
     Event,
@@ -184,6 +185,26 @@ class LagCache:
             self._last = None  # the next request computes it again, and gets the error
         finally:
             self._renewing.release()
+
+
+class ResultsCache:
+    """The last results of an experiment by level, while the log ends with the same event."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self._experiment = experiment
+        self._lock = threading.Lock()
+        self._last: dict[float, tuple[bytes | None, Results]] = {}
+
+    def find(self, level: float) -> Results:
+        """The results of the log as it is now."""
+        with self._lock:
+            with self._experiment.read_log() as view:
+                last = view.last_event()
+            head = None if last is None else last.hash
+            known = self._last.get(level)
+            if known is None or known[0] != head:
+                known = self._last[level] = head, self._experiment.results(level=level)
+            return known[1]
 
 
 class _Verified(NamedTuple):

@@ -78,6 +78,39 @@ async def lag(name: Name, experiments: ReadAccess) -> Response:
 
 
 @router.get(
+    "/results",
+    operation_id="results",
+    response_model=schemas.ResultsAnswer,
+    responses=document_errors(
+        NOT_FOUND, {409: "Arms were not drawn with recorded probabilities, or are too many."}
+    ),
+)
+async def results(
+    name: Name,
+    experiments: ReadAccess,
+    level: Annotated[
+        Literal["0.8", "0.9", "0.95", "0.99"],
+        Query(description="The probability with which all intervals hold, at all looks."),
+    ] = "0.95",
+    stop_when_loss_below: Annotated[
+        float | None,
+        Query(
+            gt=0,
+            allow_inf_nan=False,
+            description="Say whether the expected loss per slot is below this number, in the unit "
+            "of the totals.",
+        ),
+    ] = None,
+) -> Response:
+    """Who won: the effect of each arm, with intervals that hold at every look.
+
+    The service caches the answer until something is recorded.
+    """
+    given = (float(level), stop_when_loss_below)
+    return _json(await experiments.scan("heavy", "results", name, *given, about=name))
+
+
+@router.get(
     "/verify",
     operation_id="verify",
     response_model=schemas.VerificationAnswer,

@@ -43,7 +43,7 @@ def link_to(*operations: str, **parameters: str) -> dict[str, Any]:
 
 
 _EXPERIMENT_LINKS = link_to(
-    *("status", "ask", "skip", "history", "timeline", "lag", "verify", "export", "end"),
+    *("status", "ask", "skip", "history", "timeline", "lag", "results", "verify", "export", "end"),
     name="$response.body#/name",
 )
 _SLOT_LINKS = link_to("decide", "tell", name="$request.path.name", n="$response.body#/slot")

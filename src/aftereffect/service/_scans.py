@@ -1,4 +1,4 @@
-"""Operations that read long parts of logs: history, timeline, lag, verification, export, feeds.
+"""Operations that read long parts of logs: history, timeline, lag, results, verification and more.
 
 They compute in Python, which holds up every other thread of the process. So the service runs them
 in a process of their own (see `_worker`). Their results are the answers, already as JSON.
@@ -16,7 +16,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from aftereffect.errors import AftereffectError, NotFoundError
 from aftereffect.live import Experiment, Record, Storage, export_log
-from aftereffect.service._cache import LagCache, Timeline, VerificationCache
+from aftereffect.service._cache import LagCache, ResultsCache, Timeline, VerificationCache
 
 T = TypeVar("T")
 
@@ -120,6 +120,7 @@ class Scans:
         )
         self._timelines = NamedCache(storage, lambda name: Timeline(open_experiment(name, storage)))
         self._lags = NamedCache(storage, lambda name: LagCache(self._timelines[name]))
+        self._results = NamedCache(storage, lambda name: ResultsCache(self._experiments[name]))
         self._verifications = NamedCache(
             storage,
             lambda name: VerificationCache(lambda: open_experiment(name, storage, check=False)),
@@ -150,6 +151,11 @@ class Scans:
     def lag(self, name: str) -> bytes:
         """The lag estimate."""
         return _to_json(self._lags[name].estimate().to_dict())
+
+    def results(self, name: str, level: float, stop_when_loss_below: float | None) -> bytes:
+        """Who won."""
+        found = self._results[name].find(level)
+        return _to_json(found._replace(stop_when_loss_below=stop_when_loss_below).to_dict())
 
     def verify(self, name: str, since: float) -> bytes:
         """A verification that holds for this moment of `time.monotonic`, or a later one."""

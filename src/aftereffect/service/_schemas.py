@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, g
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
 
 from aftereffect._core import MAX_SEED
+from aftereffect.inference import Results
 from aftereffect.lag import LagEstimate
 from aftereffect.live import (
     DEFAULT_POLICY,
@@ -380,6 +381,7 @@ TimelineAnswer = answer_model(
     pieces=GenericAlias(list, (model_of(Piece),)),
 )
 LagAnswer = model_of(LagEstimate, float_type=float | None)
+ResultsAnswer = model_of(Results, stops=bool | None, sentences=list[str])
 HealthAnswer = answer_model(
     "HealthAnswer",
     "The service answers, and its storage can be read and written.",

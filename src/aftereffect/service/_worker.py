@@ -25,7 +25,7 @@ from aftereffect.live import open_storage
 
 _LENGTH = struct.Struct("!Q")
 #: Operations that compute for long, and the niceness of their threads.
-_HEAVY, _NICENESS = ("lag", "verify", "export", "log", "feeds"), 10
+_HEAVY, _NICENESS = ("lag", "results", "verify", "export", "log", "feeds"), 10
 
 
 def send(file: IO[bytes], message: object) -> None:

@@ -4,6 +4,7 @@
 import { applyLook, MAX_APART, selectArms } from "./arms.js";
 import { resizeChildren, make, findPart, setText, setAttributes, showMessage } from "./dom.js";
 import { Download } from "./download.js";
+import { Known } from "./known.js";
 import { LagChart } from "./lag-chart.js";
 import { MAX_MEANS, MAX_WIDE_ROWS, Means } from "./means.js";
 import { Problem } from "./service.js";
@@ -34,6 +35,7 @@ export class Detail {
     this.shares = new Shares(findPart(root, "shares"), findPart(root, "shares-table"));
     this.totals = new Totals(findPart(root, "totals"), findPart(root, "totals-table"), findPart(root, "totals-note"));
     this.lagChart = new LagChart(root);
+    this.known = new Known(root);
     for (const place of [findPart(root, "arms"), this.shares.legend, this.totals.legend]) {
       place.addEventListener("pointerover", ({ target }) => {
         const square = target.closest("tr, li")?.querySelector("[data-arm]");
@@ -60,6 +62,7 @@ export class Detail {
     showMessage(findPart(this.root, "problem"), null);
     for (const chart of [this.shares, this.totals]) chart.showNote("Reading the history …");
     this.lagChart.clear();
+    this.known.clear();
     this.download.clear();
   }
 
@@ -69,7 +72,8 @@ export class Detail {
       this.#show(await service.fetchStatus(this.#name, signal));
       this.download.offer(service, this.#name);
       await this.#readHistory(service, signal);
-      if (!signal.aborted) this.lagChart.refresh(service, this.#status); // not awaited
+      // Not awaited: each may take seconds.
+      if (!signal.aborted) [this.known, this.lagChart].forEach((card) => void card.refresh(service, this.#status));
       showMessage(findPart(this.root, "problem"), null);
       return true;
     } catch (error) {

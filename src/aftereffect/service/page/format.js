@@ -44,6 +44,17 @@ export function makeAmountFormat(values, unit = null) {
   return (value) => (value === null ? MISSING : format.format(value) + after);
 }
 
+/** A number with its sign, also if that is +. */
+export function formatSigned(number, digits) {
+  return (number > 0 ? "+" : "") + formatWithDigits(digits).format(number);
+}
+
+/** A format for differences between amounts. */
+export function makeSignedFormat(values) {
+  const write = makeAmountFormat(values);
+  return (value) => (value > 0 ? "+" : "") + write(value);
+}
+
 /** A format for the ticks of an axis, given their distance. */
 export function makeTickFormat(step, largest) {
   if (largest >= 1e5 || step < 1e-4) return (value) => compact.format(value);

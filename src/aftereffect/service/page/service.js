@@ -51,6 +51,10 @@ export class Service {
     return this.#get(`${pathOf(name)}/lag`, signal, 60);
   }
 
+  fetchResults(name, signal) {
+    return this.#get(`${pathOf(name)}/results`, signal, 60);
+  }
+
   /** The whole history as a CSV file. */
   fetchHistory(name, signal) {
     return this.#get(`${pathOf(name)}/export?format=csv`, signal, 600, (answer) => answer.blob());

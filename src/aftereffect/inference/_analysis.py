@@ -1,0 +1,130 @@
+"""Compare all arms of a trial: effects with intervals, the leader, and the expected loss."""
+
+import math
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+
+from aftereffect._core import Matrix, Vector
+from aftereffect.errors import ParameterError
+from aftereffect.inference._scores import list_segments
+from aftereffect.inference._sequence import EFFECTS, Evidence, find_intervals, weigh_evidence
+from aftereffect.inference._trial import Trial, check_trial
+from aftereffect.inference.results import Effect, Look, Results
+
+LEVELS = (0.8, 0.9, 0.95, 0.99)
+#: The standard deviation of the logarithm of a lift, before anything is known.
+_PRIOR = 0.1
+#: The number of times at which past intervals are given, and of intervals in all.
+_MAX_LOOKS, _MAX_PAST = 200, 2_000
+
+
+def analyse(trial: Trial, names: Sequence[str], level: float = 0.95) -> Results:
+    """Compare all arms.
+
+    Parameters
+    ----------
+    trial
+        What was recorded. Arms must have been drawn with the probabilities that it says.
+    names
+        The names of the arms.
+    level
+        The probability with which all intervals hold, at all looks: 0.8, 0.9, 0.95 or 0.99.
+    """
+    check_trial(trial)
+    if level not in LEVELS:
+        raise ParameterError(f"level must be one of {', '.join(map(str, LEVELS))}, got {level!r}")
+    segments, arms, control = list_segments(trial), range(trial.arms), trial.control
+    alpha = (1 - level) / math.comb(trial.arms, 2)
+
+    @cache
+    def weigh(arm: int, other: int) -> Evidence:
+        return weigh_evidence(segments, arm, other)
+
+    slots = weigh(1, 0).slots
+    lifts = np.exp(EFFECTS)
+    certain = np.where(EFFECTS == 0, 1.0, 0.0)  # that the control has no effect
+    beliefs = np.array(
+        [certain if arm == control else believe(weigh(arm, control).capital[-1]) for arm in arms]
+    )
+    means = beliefs @ lifts
+    leader = int(np.argmax(means))
+    mean = _find_mean(trial, means)
+    chances, best = _compare(beliefs)
+
+    def compare(arm: int, other: int, look: int = -1) -> Effect:
+        capital = weigh(arm, other).capital[look]
+        low, high = find_intervals(capital[None], alpha)[0]
+        middle = float(np.clip(believe(capital) @ EFFECTS, low, high))
+        return _make_effect(names[arm], names[other], (middle, low, high), mean)
+
+    others = [arm for arm in arms if arm != control]
+    count = min(_MAX_LOOKS, max(_MAX_PAST // len(others), 2))
+    looks = np.unique(np.linspace(0, len(slots) - 1, count).astype(int))
+    return Results(
+        control=names[control],
+        leader=names[leader],
+        level=level,
+        slots=int(slots[-1]),
+        blocks=len(slots) - 1,
+        mean=mean,
+        effects=tuple(compare(arm, control) for arm in others),
+        leads=tuple(compare(leader, arm) for arm in arms if arm != leader),
+        probabilities=dict(zip(names, chances.tolist(), strict=True)),
+        loss=mean * max(best - float(means[leader]), 0.0),
+        history=tuple(
+            Look(int(slots[look]), tuple(compare(arm, control, look) for arm in others))
+            for look in looks
+        ),
+    )
+
+
+def _make_effect(
+    arm: str, versus: str, logarithms: tuple[float, float, float], mean: float
+) -> Effect:
+    """An effect from logarithms of its middle and ends; they may be infinite."""
+    percents = [
+        100 * math.expm1(number) if math.isfinite(number) else None for number in logarithms
+    ]
+    amounts = [None if percent is None else percent / 100 * mean for percent in percents]
+    return Effect(
+        arm,
+        versus,
+        percent=percents[0] or 0.0,
+        low=percents[1],
+        high=percents[2],
+        amount=amounts[0] or 0.0,
+        amount_low=amounts[1],
+        amount_high=amounts[2],
+    )
+
+
+def believe(capital: Vector) -> Vector:
+    """How much each effect is believed: as the capital against it is small, and by a prior."""
+    logarithms = -capital - 0.5 * (EFFECTS / _PRIOR) ** 2
+    weights = np.exp(logarithms - logarithms.max())
+    beliefs: Vector = weights / weights.sum()
+    return beliefs
+
+
+def _compare(beliefs: Matrix) -> tuple[Vector, float]:
+    """The probability that each arm is the best, and the mean of the largest lift."""
+    up_to = np.cumsum(beliefs, axis=1)
+    below = up_to - beliefs
+    chances = np.array(
+        [
+            belief @ np.prod(np.delete((up_to + below) / 2, arm, axis=0), axis=0)
+            for arm, belief in enumerate(beliefs)
+        ]
+    )
+    largest = np.diff(np.prod(up_to, axis=0), prepend=0.0)
+    return chances / chances.sum(), float(largest @ np.exp(EFFECTS))
+
+
+def _find_mean(trial: Trial, lifts: Vector) -> float:
+    """What the control brings per slot: what came is that, times the lifts of what was played."""
+    known = ~np.isnan(trial.totals)
+    if not known.any():
+        return 0.0
+    return float(trial.totals[known].sum() / lifts[trial.played[known]].sum())

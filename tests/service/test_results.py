@@ -1,0 +1,94 @@
+"""Who won, on a service and on the command line: the same as here."""
+
+import csv
+import io
+import json
+
+import pytest
+
+import aftereffect as ae
+from aftereffect.cli import main
+from aftereffect.service import _cache
+from services import EXPERIMENT, call, in_thread
+from worlds import play_shop
+
+
+@pytest.fixture(scope="module")
+def storage(tmp_path_factory):
+    """The URL of a storage with a played experiment, and one without probabilities."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('results')}/live.db"
+    with ae.open_storage(url) as storage:
+        play_shop(slots=700, storage=storage)
+        ae.Experiment.create(**EXPERIMENT, storage=storage)
+    return url
+
+
+@pytest.fixture(scope="module")
+def expected(storage):
+    with ae.Experiment.open("shop", storage=storage) as experiment:
+        return experiment.results(stop_when_loss_below=2.5)
+
+
+@pytest.fixture(scope="module")
+def service(storage):
+    with in_thread(storage) as address:
+        yield address
+
+
+PATH = "/v1/experiments/shop/results"
+
+
+def test_the_service_and_its_client(service, expected):
+    status, answer, _ = call(service, "GET", f"{PATH}?stop_when_loss_below=2.5")
+    assert (status, answer) == (200, json.loads(json.dumps(expected.to_dict())))
+    assert answer["stops"] is True
+    with ae.Client(service) as client:
+        remote = client.experiment("shop")
+        assert remote.results(stop_when_loss_below=2.5) == expected
+        assert remote.results(level=0.8).level == 0.8
+        assert remote.results().stops is None
+        with pytest.raises(ae.ConflictError, match=r"ars-ucb.* does not record"):
+            client.experiment("banner").results()
+
+
+@pytest.mark.parametrize("query", ["level=0.7", "level=x", "stop_when_loss_below=0"])
+def test_what_the_service_refuses(service, query):
+    status, answer, _ = call(service, "GET", f"{PATH}?{query}")
+    assert (status, answer["field"]) == (422, query.partition("=")[0])
+
+
+def test_results_are_cached_until_something_is_recorded():
+    with play_shop(slots=40) as experiment:
+        cache = _cache.ResultsCache(experiment)
+        first = cache.find(0.95)
+        assert cache.find(0.95) is first
+        assert cache.find(0.9).level == 0.9
+        experiment.ask(40)
+        assert cache.find(0.95) is not first
+
+
+def test_the_command_line(storage, expected, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    command = ["results", "shop", "--storage", storage, "--stop-when-loss-below", "2.5"]
+    assert main([*command, "--out", str(tmp_path / "results.png")]) == 0
+    assert capsys.readouterr().out == f"{expected}\n"
+    assert (tmp_path / "results.png").stat().st_size > 5_000
+    assert main([*command, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(expected.to_dict()))
+    assert main([*command, "--format", "csv"]) == 0
+    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert (row["arm"], float(row["percent"])) == ("B", expected.effects[0].percent)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["shop", "--level", ".5"], "level must be one of 0.8, 0.9, 0.95, 0.99, got 0.5"),
+        (["banner"], "create experiments with control_share or floors"),
+        (["shop", "--out", "results.gif"], ".png"),
+        (["shop", "--stop-when-loss-below", "0"], "stop_when_loss_below must be"),
+    ],
+)
+def test_what_the_command_line_refuses(storage, arguments, message, capsys):
+    assert main(["results", *arguments, "--storage", storage]) == 2
+    assert message in capsys.readouterr().err
