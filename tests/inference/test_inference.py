@@ -151,9 +151,9 @@ def test_several_arms_are_compared_with_the_control_and_with_the_leader():
         assert effect.low < lift < effect.high
     assert sum(results.probabilities.values()) == pytest.approx(1)
     assert json.loads(json.dumps(results.to_dict()))["leader"] == "B"
-    slots = [slot for slot, _ in results.history]
+    slots = [look.slots for look in results.history]
     assert slots == sorted(slots)
-    assert results.history[-1][1] == results.effects
+    assert results.history[-1].effects == results.effects
 
 
 def test_a_delay_that_is_told_is_used():
@@ -182,7 +182,9 @@ def test_a_wider_level_gives_a_wider_interval():
     assert wide.low < narrow.low < narrow.high < wide.high
 
 
-@pytest.mark.parametrize("spoil", ["missing", "zeros", "spikes", "all missing", "short", "late"])
+@pytest.mark.parametrize(
+    "spoil", ["missing", "zeros", "spikes", "all missing", "short", "late", "constant"]
+)
 def test_nothing_breaks(spoil):
     trial = make_trial(12, (0.0, 0.1))
     totals, draw = trial.totals.copy(), RNG(13).random(HOURS)
@@ -194,6 +196,8 @@ def test_nothing_breaks(spoil):
         totals[draw < 0.02] *= 10
     elif spoil == "all missing":
         totals[:] = np.nan
+    elif spoil == "constant":
+        totals[:] = 100
     elif spoil == "late":
         totals[-200:] = np.nan
     trial = trial._replace(totals=totals)
@@ -208,7 +212,9 @@ def test_nothing_breaks(spoil):
         )
     results = analyse(trial, ["A", "B"])
     effect = results.effects[0]
-    if spoil in ("all missing", "short"):
+    if spoil == "constant":
+        assert not effect.is_shown
+    elif spoil in ("all missing", "short"):
         assert (effect.low, effect.high) == (None, None)
         assert "too little is known" in str(effect)
     else:

@@ -32,6 +32,8 @@ _TAIL = 0.01
 _MAX_ORDER, _PER_ORDER, _RIDGE, _HISTORY_COUNT = 8, 6, 0.003, 84
 #: Residuals beyond so many deviations are cut.
 CUT = 3.0
+#: The smallest standard deviation of logarithms.
+_MIN_SPREAD = 1e-6
 #: The first guess of how noise is predicted.
 _FIRST_FILTER = np.array([1.0, -0.8])
 
@@ -135,7 +137,7 @@ def fit_baseline(trial: Trial, season: Vector | None, before: Baseline | None) -
     left = values - design @ fit
     whitener = _learn_filter(trial, shares if shows_demand else np.ones(1), season, left)
     white = add_delayed(whitener, np.where(np.isnan(left), 0.0, left))
-    scale = max(_measure_spread(white[~np.isnan(left)]), 1e-6)
+    scale = _measure_spread(white[~np.isnan(left)])
     lifts = fit[width:] - fit[width + trial.control]
     rows = add_delayed(whitener, design) / scale
     errors = np.linalg.inv(rows.T @ rows + np.diag(priors**-2))[width:, width:]
@@ -235,8 +237,8 @@ def _limits(spread: Vector) -> tuple[Vector, Vector]:
 
 
 def _measure_spread(values: Vector) -> float:
-    """A standard deviation that a few bursts do not change."""
-    return 1.4826 * float(np.median(np.abs(values))) + 1e-12
+    """A standard deviation that a few bursts do not change, and that is never 0."""
+    return max(1.4826 * float(np.median(np.abs(values))), _MIN_SPREAD)
 
 
 def _learn_filter(trial: Trial, shares: Vector, season: Vector, left: Vector) -> Vector:
@@ -258,7 +260,7 @@ def _learn_filter(trial: Trial, shares: Vector, season: Vector, left: Vector) ->
     for terms in range(order + 1 if covariances[0] > 0 else 0):
         lags = np.arange(terms)
         matrix = covariances[np.abs(lags[:, None] - lags)]
-        matrix = matrix + _RIDGE * covariances[0] * np.eye(terms)
+        matrix = matrix + (_RIDGE * covariances[0] + _MIN_SPREAD**2) * np.eye(terms)
         weights = np.linalg.solve(matrix, covariances[1 : terms + 1])
         error = covariances[0] - weights @ covariances[1 : terms + 1]
         criterion = count * np.log(max(error, 1e-12)) + terms * np.log(count)
