@@ -23,7 +23,7 @@ class Scenario(NamedTuple):
 
     `arms` has the mean reward of each arm as a share of `max_reward`, which is in this `unit`;
     `delay` is how rewards arrive, and every total is sent `lateness` slots after its slot. A slot
-    stands for the time that `slot` says.
+    stands for the time that `slot` says. A `control` keeps its share of the rounds.
     """
 
     name: str
@@ -34,6 +34,7 @@ class Scenario(NamedTuple):
     slot: str
     delay: LagLaw
     lateness: int
+    control: str | None = None
 
 
 SCENARIOS = (
@@ -46,6 +47,17 @@ SCENARIOS = (
         "1h",
         Interval(2, 8),
         0,
+    ),
+    Scenario(
+        "free-shipping",
+        {"from 49 EUR": 0.3, "from 39 EUR": 0.33, "from 29 EUR": 0.31},
+        "adaptive-switchback(delay=interval(2, 8))",
+        200,
+        "EUR",
+        "1h",
+        Interval(2, 8),
+        0,
+        control="from 49 EUR",
     ),
     Scenario(
         "price-of-the-day",
@@ -70,6 +82,10 @@ SCENARIOS = (
 )
 #: When all experiments begin; their time runs faster than that of clocks.
 START = "2026-03-02"
+#: The share of rounds that a control keeps.
+CONTROL_SHARE = 0.2
+#: Rewards vary as much as the mean of so many yeses and noes.
+EVENNESS = 40
 #: Slots that are played without a pause at the start, so that there is something to see.
 FIRST_SLOTS = 200
 
@@ -87,7 +103,7 @@ class DelayedTotals:
     def pull(self, arm: str) -> float:
         """The total of the next slot, in which this arm is pulled."""
         mean = self._scenario.arms[arm]
-        reward = self._scenario.max_reward * float(self._rng.beta(4 * mean, 4 * (1 - mean)))
+        reward = self._scenario.max_reward * float(self._rng.beta(EVENNESS * mean, EVENNESS * (1 - mean)))
         for lag, share in enumerate(self._shares):
             self._arriving[lag] += reward * float(share)
         self._arriving.append(0.0)
@@ -104,6 +120,8 @@ def play(client: Client, scenario: Scenario, speed: float, stop: threading.Event
         arms=list(scenario.arms),
         policy=scenario.policy,
         reward_range=(0, scenario.max_reward),
+        control=scenario.control,
+        control_share=None if scenario.control is None else CONTROL_SHARE,
         unit=scenario.unit,
         slot=scenario.slot,
         start=START,

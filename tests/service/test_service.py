@@ -975,7 +975,7 @@ def test_a_demo_moves_within_ten_seconds():
     )
     try:
         address = re.search(r"http://\S+", demo.stdout.readline())[0].rstrip("/")
-        wait_until(lambda: len(call(address, "GET", "/v1/experiments")[1]["experiments"]) == 3)
+        wait_until(lambda: len(call(address, "GET", "/v1/experiments")[1]["experiments"]) == 4)
 
         def slots():
             return call(address, "GET", "/v1/experiments/checkout-banner")[1]["slots"]
