@@ -103,7 +103,9 @@ class DelayedTotals:
     def pull(self, arm: str) -> float:
         """The total of the next slot, in which this arm is pulled."""
         mean = self._scenario.arms[arm]
-        reward = self._scenario.max_reward * float(self._rng.beta(EVENNESS * mean, EVENNESS * (1 - mean)))
+        reward = self._scenario.max_reward * float(
+            self._rng.beta(EVENNESS * mean, EVENNESS * (1 - mean))
+        )
         for lag, share in enumerate(self._shares):
             self._arriving[lag] += reward * float(share)
         self._arriving.append(0.0)

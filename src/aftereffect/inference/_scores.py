@@ -76,8 +76,13 @@ def _cut(residuals: Matrix) -> Matrix:
 
 
 def list_segments(trial: Trial) -> list[Segment]:
-    """All blocks whose effects have arrived, from when the first baseline was learned."""
-    return [_weigh_blocks(trial, *each) for each in _learn_baselines(trial)]
+    """All blocks up to the first that has not settled, from when the first baseline was learned."""
+    segments = []
+    for first, last, baseline in _learn_baselines(trial):
+        segments.append(_weigh_blocks(trial, first, last, baseline))
+        if len(segments[-1].starts) < last - first:
+            break
+    return segments
 
 
 def _learn_baselines(trial: Trial) -> Iterator[tuple[int, int, Baseline]]:
@@ -121,7 +126,7 @@ def _weigh_blocks(trial: Trial, first: int, last: int, baseline: Baseline) -> Se
     by_block = spread_by_block(trial, shares, season, oldest, newest, stop - origin)
     by_block = by_block / arrived[origin:stop, None]
     all_loads = (add_delayed(baseline.filter, by_block) / baseline.scale)[begin - origin :]
-    over = first + np.flatnonzero(settled[first:last] <= whole)
+    over = np.arange(first, last)[np.logical_and.accumulate(settled[first:last] <= whole)]
     counts = is_known[begin:stop] & (np.arange(begin, stop) < settled[over, None])
     draws, chances = trial.draws(), trial.probabilities[over]
     # Arms of earlier blocks are known when a block begins; those of later ones have its chances.

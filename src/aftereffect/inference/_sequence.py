@@ -39,8 +39,9 @@ _USUAL_SQUARE, _USUAL_BLOCKS, _MAX_SQUARE = 2.0, 20.0, 25.0
 class Evidence(NamedTuple):
     """The logarithm of the capital, by time and by the effect that is supposed of an arm.
 
-    The first row is the beginning. Each other row is the time when the next block settled: when
-    the first `slots` slots were known.
+    The first row is the beginning. Each other row is the time when the next block, and all blocks
+    before it, had settled: when the first `slots` slots were known. Blocks count in the order of
+    their draws, as in the proof, even if a later one has settled earlier.
     """
 
     capital: Matrix
@@ -64,27 +65,25 @@ def weigh_evidence(
         own.append(segment.own)
         draws.append(segment.draws[:, [arm, other]])
         chances.append(segment.chances[:, [arm, other]])
-    slots = np.concatenate([segment.slots for segment in segments])
-    order = np.argsort(slots, kind="stable")
-    left, mine = np.concatenate(scores)[order], np.maximum(np.concatenate(own), 1e-12)[order, None]
-    is_arm, is_other = np.concatenate(draws)[order].T[:, :, None] > 0
-    chance, rest = np.concatenate(chances)[order].T[:, :, None]
+    left, mine = np.concatenate(scores), np.maximum(np.concatenate(own), 1e-12)[:, None]
+    is_arm, is_other = np.concatenate(draws).T[:, :, None] > 0
+    chance, rest = np.concatenate(chances).T[:, :, None]
     chance = chance / np.maximum(chance + rest, 1e-300)
-    squares = _measure_squares(segments, slots)[order, None]
+    slots = np.concatenate([segment.slots for segment in segments])
+    squares = _measure_squares(segments, slots)[:, None]
     found = []
     for size, capital in zip(
         np.append(-_SIZES, _SIZES), np.append(_CAPITAL, _CAPITAL) / 2, strict=True
     ):
-        if_other, if_this = np.hstack([segment.expect(arm, size) for segment in segments])[
-            :, order, None
-        ]
+        shifts = np.hstack([segment.expect(arm, size) for segment in segments])
+        if_other, if_this = shifts[:, :, None]
         bets = (if_this - if_other) * (left - (if_this + if_other) / 2) / (squares * mine)
         bets = np.clip(bets, -_MAX_BET, _MAX_BET)
         stakes = np.log1p(chance * np.expm1(bets))
         gains = np.where(is_arm, bets - stakes, np.where(is_other, -stakes, 0.0))
         found.append(math.log(capital) + np.cumsum(gains, axis=0))
     capital = np.vstack([np.zeros(len(effects)), np.logaddexp.reduce(found, axis=0)])
-    return Evidence(capital, np.append(0, slots[order]))
+    return Evidence(capital, np.append(0, np.maximum.accumulate(slots)))
 
 
 def _measure_squares(segments: list[Segment], slots: Slots) -> Vector:
