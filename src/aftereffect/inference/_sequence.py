@@ -27,6 +27,8 @@ from aftereffect.inference._scores import Segment
 
 #: The effects that are tried, as logarithms.
 EFFECTS: Vector = np.arange(-140.0, 141.0) * 0.005
+#: The largest usual effect: 28 % more, or 22 % less.
+_USUAL_EFFECT = 0.25
 #: Deviations of the effect on which bets are made, and the part of the capital for each.
 _SIZES, _CAPITAL = np.array([0.01, 0.02, 0.04, 0.08, 0.16]), np.array([0.1, 0.2, 0.4, 0.2, 0.1])
 #: The largest bet on one block: totals have bursts.
@@ -103,26 +105,30 @@ def _measure_squares(segments: list[Segment], slots: Slots) -> Vector:
 
 
 def find_intervals(evidence: Matrix, alpha: float, effects: Vector = EFFECTS) -> Matrix:
-    """The interval of effects that are not ruled out, around the least doubtful one, by row.
+    """The interval of effects that are not ruled out, by row.
 
-    An effect beyond one that is ruled out counts as ruled out as well: where residuals are cut,
-    very large effects all look alike. An end is infinite if no effect on its side is ruled out.
-    Both are if all effects are ruled out: then the totals contradict the model of effects.
+    It has every effect of usual size that is not ruled out. A larger one, beyond one that is ruled
+    out, does not count: where residuals are cut, very large effects all look alike. An end is
+    infinite if no effect on its side is ruled out. Both are if all effects are ruled out: then the
+    totals contradict the model of effects.
 
-    >>> find_intervals(np.array([[9.0, 1, 0, 9]]), 0.05, np.array([0.0, 1, 2, 3])).round(2)
-    array([[0.75, 2.33]])
+    >>> find_intervals(np.array([[9.0, 1, 0, 9]]), 0.05, np.array([-0.1, 0, 0.1, 0.2])).round(3)
+    array([[-0.025,  0.133]])
     """
     limit = -math.log(alpha)
     found = np.tile([-math.inf, math.inf], (len(evidence), 1))
+    is_usual = np.abs(effects) <= _USUAL_EFFECT
     for row, each in enumerate(evidence):
-        middle = int(np.argmin(each))
-        if each[middle] < limit:
-            below = np.flatnonzero(each[:middle] >= limit)
-            above = np.flatnonzero(each[middle:] >= limit)
-            if len(below):
-                found[row, 0] = _cross(each, effects, below[-1], limit)
-            if len(above):
-                found[row, 1] = _cross(each, effects, middle + above[0] - 1, limit)
+        is_inside = each < limit
+        if not is_inside.any():
+            continue
+        inside = np.flatnonzero(is_inside & is_usual)
+        first, last = (inside[0], inside[-1]) if len(inside) else [int(np.argmin(each))] * 2
+        below, above = np.flatnonzero(~is_inside[:first]), np.flatnonzero(~is_inside[last:])
+        if len(below):
+            found[row, 0] = _cross(each, effects, below[-1], limit)
+        if len(above):
+            found[row, 1] = _cross(each, effects, last + above[0] - 1, limit)
     return found
 
 
