@@ -272,12 +272,6 @@ def test_what_the_base_needs_to_know_is_passed_on():
     policy = ae.Floors("ars-ucb", SHARES)
     assert not policy.needs_horizon
     assert str(policy) == "floors(ars-ucb(alpha=4, growth=power(2)), [0.1, 0, 0.2])"
-    player = Player(policy)
-    player.play(50)
-    radii = policy.radii(player.state, player.params, player.t)
-    assert radii == pytest.approx(
-        ae.ArsUcb().radii(player.state.base, player.params.base, player.t)
-    )
 
 
 def test_probabilities_of_policies_that_learn_from_rounds_are_checked(monkeypatch):

@@ -266,7 +266,7 @@ def test_what_we_know(storage, serve, visit):
     expect(rows).to_have_count(2)
     expect(rows.nth(0)).to_contain_text("control")
     expect(rows.nth(1).locator("td").nth(0)).to_have_text(f"{effect.percent:+.1f} % ({span})")
-    expect(rows.nth(1).locator("td").nth(1)).to_contain_text(f"{effect.amount:+.3f}")
+    expect(rows.nth(1).locator("td").nth(1)).to_contain_text(f"{effect.amount:+.2f}")
     expect(part(page, "known-table")).to_contain_text("per hour (EUR)")
     expect(part(page, "known-note")).to_contain_text("with a probability of 95 %.")
     chart = part(page, "known-chart")

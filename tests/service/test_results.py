@@ -18,7 +18,7 @@ def storage(tmp_path_factory):
     """The URL of a storage with a played experiment, and one without probabilities."""
     url = f"sqlite:///{tmp_path_factory.mktemp('results')}/live.db"
     with ae.open_storage(url) as storage:
-        play_shop(slots=700, storage=storage)
+        play_shop(slots=1_000, storage=storage)
         ae.Experiment.create(**EXPERIMENT, storage=storage)
     return url
 
