@@ -282,11 +282,11 @@ def write_report(found: dict[Part, list[dict[str, float]]]) -> tuple[str, list[t
             cover = f"{covered.mean():.1%}" if len(covered) else "-"
             cells = [
                 f"{columns['stopped'].mean():.0%}",
-                f"{np.median(columns['stop day']):.0f}",
+                show(np.median(columns["stop day"])),
                 f"**{cover}**",
                 f"{columns['alarm'].mean():.0%}",
-                f"{np.median(columns['day']):.0f}",
-                f"{100 * np.median(columns['half width']):.1f} %",
+                show(np.median(columns["day"])),
+                show(100 * np.median(columns["half width"]), ".1f", " %"),
             ]
             lines.append(f"| {part.world} | {part.lift:.0%} | {len(rows)} | {' | '.join(cells)} |")
             if len(covered):
@@ -312,6 +312,11 @@ def write_report(found: dict[Part, list[dict[str, float]]]) -> tuple[str, list[t
         ratio = mine / min(others)
         verdicts.append((ratio <= 1.5, f"width at most 1.5 times the fixed sample's ({ratio:.2f})"))
     return "\n\n".join(tables), verdicts
+
+
+def show(number: float, notation: str = ".0f", unit: str = "") -> str:
+    """A number, or "-" if it is infinite."""
+    return f"{number:{notation}}{unit}" if np.isfinite(number) else "-"
 
 
 def find_upper_end(count: int, runs: int) -> float:
