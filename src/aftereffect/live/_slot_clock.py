@@ -173,7 +173,7 @@ def _place(
         return None, totals, ()
     zone = "UTC" if timezone is None else timezone
     if start is None and rows:
-        length = SLOT_LENGTHS[check_choice("slot", slot, SLOT_LENGTHS)][0]  # type: ignore[index]
+        length = _find_length(slot)
         times = [_find_wall(row, zone) for row in rows]
         start = min(times) + ((max(times) - min(times)) // length + 1) * length
     clock = make_clock(slot, find_next_slot(slot, zone) if start is None else start, zone)
@@ -256,6 +256,12 @@ def _check_length(slots: int) -> None:
         )
 
 
+def _find_length(slot: object) -> timedelta:
+    """The length of a slot, by its name."""
+    name = check_choice("slot", slot, SLOT_LENGTHS)
+    return SLOT_LENGTHS[name][0]  # type: ignore[index]  # it is one of the names
+
+
 def _find_wall(row: TimedTotal, timezone: str) -> datetime:
     """The time of a row on the wall of a time zone."""
     if row.time.tzinfo is None:
@@ -265,7 +271,7 @@ def _find_wall(row: TimedTotal, timezone: str) -> datetime:
 
 def find_next_slot(slot: str, timezone: str) -> datetime:
     """The next full slot from now on, on the wall of a time zone."""
-    length = SLOT_LENGTHS[check_choice("slot", slot, SLOT_LENGTHS)][0]  # type: ignore[index]
+    length = _find_length(slot)
     now = datetime.now(find_zone(timezone)).replace(tzinfo=None)
     monday = datetime.combine(now.date() - timedelta(days=now.weekday()), datetime.min.time())
     return monday + -(-(now - monday) // length) * length
