@@ -210,6 +210,7 @@ def analyse(trial: Trial, lift: float) -> dict[str, float]:
         "stopped": float(len(stopped) > 0),
         "stop day": float(evidence.slots[at]) / 24 if len(stopped) else np.inf,
         "covered": float(ends[at, 0] <= truth <= ends[at, 1]),
+        "ever": float(((ends[:, 0] <= truth) & (truth <= ends[:, 1])).all()),
         "half width": float(ends[-1, 1] - ends[-1, 0]) / 2,
     }
 

@@ -44,8 +44,9 @@ class Baseline(NamedTuple):
     `shares` are those of the delay by lag, and `season` is that of demand by place in the week.
     Totals have the same season, or if it `shows_demand`, that of delayed demand; `offsets` are
     added to its logarithm, by column of `list_columns`. `filter` turns what is left into white
-    noise with the standard deviation `scale`. `lifts` are logarithms, by arm. It `is_clear` unless
-    arms differ and it is not clear which delay would explain how.
+    noise with the standard deviation `scale`. `lifts` are logarithms, by arm. If they were larger,
+    the same totals would have other offsets: `slopes` say by how much, by column and arm. It
+    `is_clear` unless arms differ and it is not clear which delay would explain how.
     """
 
     shares: Vector
@@ -55,6 +56,7 @@ class Baseline(NamedTuple):
     filter: Vector
     scale: float
     lifts: Vector
+    slopes: Matrix
     is_clear: bool
 
 
@@ -140,14 +142,18 @@ def fit_baseline(trial: Trial, season: Vector | None, before: Baseline | None) -
     scale = _measure_spread(white[~np.isnan(left)])
     lifts = fit[width:] - fit[width + trial.control]
     rows = add_delayed(whitener, design) / scale
-    errors = np.linalg.inv(rows.T @ rows + np.diag(priors**-2))[width:, width:]
+    precision = rows.T @ rows + np.diag(priors**-2)
+    errors = np.linalg.inv(precision)[width:, width:]
+    slopes = -np.linalg.solve(precision[:width, :width], precision[:width, width:])
     contrasts = np.eye(trial.arms) - np.eye(trial.arms)[trial.control]
     deviations = np.sqrt(np.einsum("ai,ij,aj->a", contrasts, errors, contrasts))
     is_seen = (np.abs(lifts) > _SEEN_LIFT * deviations).any()
     is_clear = bool(not is_seen or _find_mass(candidates, weights) >= _CLEAR)
     # Parts of arms sum to 1: what the control adds is a part of the level.
     offsets = fit[:width] + fit[width + trial.control] * (np.arange(width) == 0)
-    return Baseline(shares, season, shows_demand, offsets, whitener, scale, lifts, is_clear)
+    return Baseline(
+        shares, season, shows_demand, offsets, whitener, scale, lifts, slopes, is_clear
+    )
 
 
 def _guess_season(trial: Trial, before: Baseline | None) -> Vector:

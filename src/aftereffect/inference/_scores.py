@@ -114,8 +114,11 @@ def _weigh_blocks(trial: Trial, first: int, last: int, baseline: Baseline) -> Se
     stop = min(int(settled[last - 1]), whole)
     values, parts = measure_windows(trial, shares, season, baseline.shows_demand)
     is_known = ~np.isnan(values)
+    # Under other lifts the past would have shown another level and season.
+    columns = list_columns(trial)
+    parts = parts + columns @ baseline.slopes
+    expected = columns @ (baseline.offsets - baseline.slopes @ baseline.lifts)
     # What is missing counts as expected.
-    expected = list_columns(trial) @ baseline.offsets
     left = np.where(is_known, values - expected, parts @ baseline.lifts)
     # Of earlier blocks, those count whose effects arrive in these windows, or shortly before.
     memory = len(baseline.filter) - 1
