@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from time import monotonic
 
 import pytest
 
@@ -60,11 +61,20 @@ def test_what_the_service_refuses(service, query):
 def test_results_are_cached_until_something_is_recorded():
     with play_shop(slots=40) as experiment:
         cache = _cache.ResultsCache(experiment)
-        first = cache.find(0.95)
-        assert cache.find(0.95) is first
-        assert cache.find(0.9).level == 0.9
+        first = cache.find(0.95, monotonic())
+        assert cache.find(0.95, monotonic()) is first
+        assert cache.find(0.9, monotonic()).level == 0.9
         experiment.ask(40)
-        assert cache.find(0.95) is not first
+        assert cache.find(0.95, monotonic()) is not first
+
+
+def test_requests_that_waited_share_one_computation():
+    with play_shop(slots=40) as experiment:
+        cache, came = _cache.ResultsCache(experiment), monotonic()
+        first = cache.find(0.95, came)
+        experiment.ask(40)
+        assert cache.find(0.95, came) is first
+        assert cache.find(0.95, monotonic()) is not first
 
 
 def test_the_command_line(storage, expected, tmp_path, capsys):

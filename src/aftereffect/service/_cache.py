@@ -187,24 +187,39 @@ class LagCache:
             self._renewing.release()
 
 
+class _Found(NamedTuple):
+    begun: float
+    head: bytes | None
+    results: Results
+
+
 class ResultsCache:
-    """The last results of an experiment by level, while the log ends with the same event."""
+    """The last results of an experiment by level.
+
+    Results of a long log take seconds, and a running experiment records something every moment. So
+    results are computed once for all requests that came before that began; and they are cached
+    while the log ends with the same event.
+    """
 
     def __init__(self, experiment: Experiment) -> None:
         self._experiment = experiment
         self._lock = threading.Lock()
-        self._last: dict[float, tuple[bytes | None, Results]] = {}
+        self._last: dict[float, _Found] = {}
 
-    def find(self, level: float) -> Results:
-        """The results of the log as it is now."""
+    def find(self, level: float, since: float) -> Results:
+        """The results of the log as it was at this moment of `time.monotonic`, or later."""
         with self._lock:
+            last = self._last.get(level)
+            if last is not None and last.begun >= since:
+                return last.results
+            begun = time.monotonic()
             with self._experiment.read_log() as view:
-                last = view.last_event()
-            head = None if last is None else last.hash
-            known = self._last.get(level)
-            if known is None or known[0] != head:
-                known = self._last[level] = head, self._experiment.results(level=level)
-            return known[1]
+                event = view.last_event()
+            head = None if event is None else event.hash
+            if last is None or last.head != head:
+                last = _Found(begun, head, self._experiment.results(level=level))
+            self._last[level] = last._replace(begun=begun)
+            return last.results
 
 
 class _Verified(NamedTuple):

@@ -104,9 +104,10 @@ async def results(
 ) -> Response:
     """Who won: the effect of each arm, with intervals that hold at every look.
 
-    The service caches the answer until something is recorded.
+    The service caches the answer until something is recorded. Requests that wait while it computes
+    share the next answer.
     """
-    given = (float(level), stop_when_loss_below)
+    given = (float(level), stop_when_loss_below, time.monotonic())
     return _json(await experiments.scan("heavy", "results", name, *given, about=name))
 
 

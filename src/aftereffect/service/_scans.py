@@ -152,9 +152,11 @@ class Scans:
         """The lag estimate."""
         return _to_json(self._lags[name].estimate().to_dict())
 
-    def results(self, name: str, level: float, stop_when_loss_below: float | None) -> bytes:
-        """Who won."""
-        found = self._results[name].find(level)
+    def results(
+        self, name: str, level: float, stop_when_loss_below: float | None, since: float
+    ) -> bytes:
+        """Who won, by a log of this moment of `time.monotonic`, or a later one."""
+        found = self._results[name].find(level, since)
         return _to_json(found._replace(stop_when_loss_below=stop_when_loss_below).to_dict())
 
     def verify(self, name: str, since: float) -> bytes:
