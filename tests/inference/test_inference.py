@@ -9,6 +9,7 @@ import pytest
 import aftereffect as ae
 from aftereffect._core import Calendar
 from aftereffect.inference import Trial, analyse
+from aftereffect.inference._baseline import undo_delays
 from aftereffect.inference._scores import list_segments
 from aftereffect.inference._sequence import EFFECTS, weigh_evidence
 from aftereffect.inference._trial import add_delayed, spread_by_arm, spread_by_block
@@ -66,6 +67,29 @@ def test_what_blocks_bring_is_what_their_arms_bring():
         mine = blocks[:, trial.decided == arm].sum(axis=1)
         # Before slot 0 the control was played.
         assert mine[1:] == pytest.approx(by_arm[1:, arm])
+
+
+def test_the_season_of_demand_arrives_as_that_of_totals():
+    demand = 100 + 50 * np.sin(2 * np.pi * np.arange(WEEK) / 24)
+    shares = np.zeros((2, 200))
+    shares[0, :12], shares[1, 190:] = 1 / 12, 1 / 10  # one is longer than the week
+    for row in shares:
+        weeks = add_delayed(row, np.tile(demand, 4))
+        season = weeks[-WEEK:]
+        found = undo_delays(season, row[None])[0]
+        assert add_delayed(row, np.tile(found, 4))[-WEEK:] == pytest.approx(season, rel=0.02)
+        assert np.abs(found - demand).mean() < 0.5 * np.abs(season - demand).mean()
+
+
+def test_large_effects_are_not_made_smaller():
+    """A mixture of arms brings more than the mean of their logarithms says."""
+    lift, missed = 0.25, 0
+    for seed in range(12):
+        trial = make_trial(seed, (0.0, lift), block=6, chances=(0.2, 0.8))
+        (effect,) = analyse(trial, ["A", "B"]).effects
+        missed += not effect.low < 100 * lift < effect.high
+        assert effect.low > 10
+    assert missed <= 2
 
 
 @pytest.mark.parametrize("chances", [(0.5, 0.5), (0.1, 0.9), (0.2, 0.3, 0.5)])

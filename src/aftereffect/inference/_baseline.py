@@ -25,6 +25,8 @@ _LAG_POWER, _EVIDENCE = 0.5, 1.0
 #: Delays are alike if so much of their shares is common. A delay is clear if those like it have so
 #: much of the posterior; that matters once a lift is so many standard deviations from 0.
 _ALIKE, _CLEAR, _SEEN_LIFT = 0.7, 0.8, 2.0
+#: The steps by which the delay of a season is undone.
+_UNDO_STEPS = 10
 #: A delay ends where less than this is left.
 _TAIL = 0.01
 #: The most windows by which noise is predicted, the windows that each takes, what is added to
@@ -41,17 +43,17 @@ _FIRST_FILTER = np.array([1.0, -0.8])
 class Baseline(NamedTuple):
     """What was learned from the totals before some slot.
 
-    `shares` are those of the delay by lag, and `season` is that of demand by place in the week.
-    Totals have the same season, or if it `shows_demand`, that of delayed demand; `offsets` are
-    added to its logarithm, by column of `list_columns`. `filter` turns what is left into white
-    noise with the standard deviation `scale`. `lifts` are logarithms, by arm. If they were larger,
-    the same totals would have other offsets: `slopes` say by how much, by column and arm. It
-    `is_clear` unless arms differ and it is not clear which delay would explain how.
+    `shares` are those of the delay by lag, and `demand` is its season by place in the week.
+    `season` is that of totals; None if it is that of delayed demand. `offsets` are added to its
+    logarithm, by column of `list_columns`. `filter` turns what is left into white noise with the
+    standard deviation `scale`. `lifts` are logarithms, by arm. If they were larger, the same totals
+    would have other offsets: `slopes` say by how much, by column and arm. It `is_clear` unless arms
+    differ and it is not clear which delay would explain how.
     """
 
     shares: Vector
-    season: Vector
-    shows_demand: bool
+    demand: Vector
+    season: Vector | None
     offsets: Vector
     filter: Vector
     scale: float
@@ -88,15 +90,33 @@ def learn_season(trial: Trial) -> Vector | None:
     return floored
 
 
+def undo_delays(season: Vector, shares: Matrix) -> Matrix:
+    """The seasons of demand which, delayed by the shares of each row, would be the given season.
+
+    A delay is undone step by step, by the ratio of what is given to what would arrive (the method
+    of Richardson and Lucy). So all stays positive, and after few steps noise has not grown.
+    """
+    week, rows = len(season), len(shares)
+    padded = np.pad(shares, ((0, 0), (0, -shares.shape[1] % week)))
+    delays = np.fft.rfft(padded.reshape(rows, -1, week).sum(axis=1))
+    demand = np.tile(season, (rows, 1))
+    for _ in range(_UNDO_STEPS):
+        arrives = np.maximum(np.fft.irfft(delays * np.fft.rfft(demand), week), 1e-300)
+        demand = demand * np.fft.irfft(delays.conj() * np.fft.rfft(season / arrives), week)
+    floored: Matrix = np.maximum(demand, _FLOOR * season.mean())
+    return floored
+
+
 def measure_windows(
-    trial: Trial, shares: Vector, season: Vector, shows_demand: bool
+    trial: Trial, shares: Vector, demand: Vector, season: Vector | None
 ) -> tuple[Vector, Matrix]:
     """The logarithms of totals over what is usual, and the part that each arm has brought.
 
-    A logarithm is NaN if less than half of its window is known.
+    Usual is the `season` of totals, or without one what arrives of the `demand`. A logarithm is NaN
+    if less than half of its window is known.
     """
-    arrived = spread_by_arm(trial, shares, season)
-    by_slot = arrived.sum(axis=1) if shows_demand else season[trial.places]
+    arrived = spread_by_arm(trial, shares, demand)
+    by_slot = arrived.sum(axis=1) if season is None else season[trial.places]
     known = ~np.isnan(trial.totals)
     columns = np.where(known, trial.totals, 0.0), np.where(known, by_slot, 0.0), by_slot
     totals, usual, whole = trial.add_up(np.column_stack(columns)).T
@@ -133,7 +153,9 @@ def fit_baseline(trial: Trial, season: Vector | None, before: Baseline | None) -
     candidates = _list_candidates(trial, season, with_demand=known_season)
     weights = _weigh(candidates, columns, priors, whitener)
     shares, shows_demand = _average(candidates, weights)
-    values, parts = measure_windows(trial, shares, season, shows_demand)
+    demand = season if shows_demand else undo_delays(season, shares[None])[0]
+    usual = None if shows_demand else season
+    values, parts = measure_windows(trial, shares, demand, usual)
     design = np.hstack([columns, parts])
     fit = _regress(values[None], design[None], priors, whitener)[0][0]
     left = values - design @ fit
@@ -144,16 +166,14 @@ def fit_baseline(trial: Trial, season: Vector | None, before: Baseline | None) -
     rows = add_delayed(whitener, design) / scale
     precision = rows.T @ rows + np.diag(priors**-2)
     errors = np.linalg.inv(precision)[width:, width:]
-    slopes = -np.linalg.solve(precision[:width, :width], precision[:width, width:])
+    slopes: Matrix = -np.linalg.inv(precision[:width, :width]) @ precision[:width, width:]
     contrasts = np.eye(trial.arms) - np.eye(trial.arms)[trial.control]
     deviations = np.sqrt(np.einsum("ai,ij,aj->a", contrasts, errors, contrasts))
     is_seen = (np.abs(lifts) > _SEEN_LIFT * deviations).any()
     is_clear = bool(not is_seen or _find_mass(candidates, weights) >= _CLEAR)
     # Parts of arms sum to 1: what the control adds is a part of the level.
     offsets = fit[:width] + fit[width + trial.control] * (np.arange(width) == 0)
-    return Baseline(
-        shares, season, shows_demand, offsets, whitener, scale, lifts, slopes, is_clear
-    )
+    return Baseline(shares, demand, usual, offsets, whitener, scale, lifts, slopes, is_clear)
 
 
 def _guess_season(trial: Trial, before: Baseline | None) -> Vector:
@@ -162,17 +182,20 @@ def _guess_season(trial: Trial, before: Baseline | None) -> Vector:
         return np.full(trial.week, max(float(np.nanmean(trial.totals)), 1e-300))
     whole = trial._replace(places=np.arange(trial.week))
     offsets = list_columns(whole) @ before.offsets
-    season: Vector = before.season * np.exp(np.repeat(offsets, trial.window))
+    known = before.demand if before.season is None else before.season
+    season: Vector = known * np.exp(np.repeat(offsets, trial.window))
     return season
 
 
 def _list_candidates(trial: Trial, season: Vector, *, with_demand: bool) -> list[Candidate]:
     shapes, found = list_shapes(trial.window, trial.delay), []
+    demands = undo_delays(season, shapes.by_lag)
     for row, mean_lag in enumerate(shapes.mean_lags):
         shares = shapes.by_lag[row, : int(shapes.lags[row])]
         prior = -_LAG_POWER * np.log1p(mean_lag)
         for shows_demand in (False, True) if with_demand else (False,):
-            values, parts = measure_windows(trial, shares, season, shows_demand)
+            demand, usual = (season, None) if shows_demand else (demands[row], season)
+            values, parts = measure_windows(trial, shares, demand, usual)
             found.append(Candidate(shares, shows_demand, prior, values, parts))
     return found
 

@@ -32,17 +32,21 @@ _CUT = 1.5
 class Segment(NamedTuple):
     """Blocks between two times at which a baseline was learned, in the order of their starts.
 
-    Residuals are in units of their noise, by window: `white` without any effect of arms, and
-    `sides` what a lift of each arm adds (lifts are logarithms). `loads` say how a block weighs
-    them, by block and window; it is also what a lift of its own arm adds to them. `around` is what
+    `values` are logarithms of totals over what is usual, by window, and `parts` those of each arm
+    in what arrives. A lift of an arm (a logarithm) changes them, and also what the past says of the
+    level and season: `tilts` say how, by window and arm. `filter` makes of them residuals in units
+    of their noise; its first windows are only for that. `loads` say how a block weighs residuals,
+    by block and window; it is also what a lift of its own arm adds to them. `around` is what
     other blocks add for a lift of an arm, as it is expected when the block begins, by arm, block
     and window. `lifts` are those that were estimated before. `draws` and `chances` are those of the
     blocks, and `starts` their first slots. A block has settled when the first `slots` slots are
     known.
     """
 
-    white: Vector
-    sides: Matrix
+    values: Vector
+    parts: Matrix
+    tilts: Matrix
+    filter: Vector
     loads: Matrix
     around: NDArray[np.float64]
     lifts: Vector
@@ -53,7 +57,9 @@ class Segment(NamedTuple):
 
     def score(self, lifts: Matrix) -> Matrix:
         """The scores of the blocks, by block, under several lifts of all arms: one per column."""
-        scores: Matrix = self.loads @ _cut(self.white[:, None] - self.sides @ lifts)
+        left = self.values[:, None] - np.log(self.parts @ np.exp(lifts)) - self.tilts @ lifts
+        residuals = add_delayed(self.filter, left)[len(left) - self.loads.shape[1] :]
+        scores: Matrix = self.loads @ _cut(residuals)
         return scores
 
     def expect(self, arm: int, lift: float) -> Matrix:
@@ -107,26 +113,28 @@ def _learn_baselines(trial: Trial) -> Iterator[tuple[int, int, Baseline]]:
 
 def _weigh_blocks(trial: Trial, first: int, last: int, baseline: Baseline) -> Segment:
     """Those of these blocks that have settled."""
-    window, shares, season = trial.window, baseline.shares, baseline.season
+    window, shares, demand = trial.window, baseline.shares, baseline.demand
     begin, whole = int(trial.starts[first]) // window, len(trial.totals) // window
     settled = (trial.ends + len(shares) - 2) // window + 1  # windows
     settled[-1] = whole + 1  # the last block may go on
     stop = min(int(settled[last - 1]), whole)
-    values, parts = measure_windows(trial, shares, season, baseline.shows_demand)
+    values, parts = measure_windows(trial, shares, demand, baseline.season)
     is_known = ~np.isnan(values)
     # Under other lifts the past would have shown another level and season.
     columns = list_columns(trial)
-    parts = parts + columns @ baseline.slopes
+    tilts = columns @ baseline.slopes
     expected = columns @ (baseline.offsets - baseline.slopes @ baseline.lifts)
     # What is missing counts as expected.
-    left = np.where(is_known, values - expected, parts @ baseline.lifts)
+    as_expected = np.log(parts @ np.exp(baseline.lifts)) + tilts @ baseline.lifts
+    values = np.where(is_known, values - expected, as_expected)
     # Of earlier blocks, those count whose effects arrive in these windows, or shortly before.
     memory = len(baseline.filter) - 1
+    before = max(begin - memory, 0)
     oldest = min(int(np.searchsorted(settled, begin - memory, side="right")), first)
     newest = int(np.searchsorted(trial.starts, stop * window))
     origin = int(trial.starts[oldest]) // window
-    arrived = trial.add_up(spread_by_arm(trial, shares, season)).sum(axis=1)
-    by_block = spread_by_block(trial, shares, season, oldest, newest, stop - origin)
+    arrived = trial.add_up(spread_by_arm(trial, shares, demand)).sum(axis=1)
+    by_block = spread_by_block(trial, shares, demand, oldest, newest, stop - origin)
     by_block = by_block / arrived[origin:stop, None]
     all_loads = (add_delayed(baseline.filter, by_block) / baseline.scale)[begin - origin :]
     over = np.arange(first, last)[np.logical_and.accumulate(settled[first:last] <= whole)]
@@ -142,8 +150,10 @@ def _weigh_blocks(trial: Trial, first: int, last: int, baseline: Baseline) -> Se
         ]
     )
     return Segment(
-        white=add_delayed(baseline.filter, left)[begin:stop] / baseline.scale,
-        sides=add_delayed(baseline.filter, parts)[begin:stop] / baseline.scale,
+        values=values[before:stop],
+        parts=parts[before:stop],
+        tilts=tilts[before:stop],
+        filter=baseline.filter / baseline.scale,
         loads=np.where(counts, all_loads[:, over - oldest].T, 0.0),
         around=around,
         lifts=baseline.lifts,
