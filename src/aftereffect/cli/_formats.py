@@ -212,6 +212,12 @@ HISTORY = Printer[Sequence[SlotRecord]](
     lambda records: lay_out_records(records, _list_covariates(records)),
 )
 STATUS = Printer(Status.__str__, Status.to_dict, lambda status: (ArmStatus._fields, status.arms))
+#: A status, and the results if the experiment has a rule to stop.
+JUDGED_STATUS = Printer[tuple[Status, Results | None]](
+    lambda both: "\n".join([str(both[0]), *(both[1].describe_rule() if both[1] else ())]),
+    lambda both: both[0].to_dict() | ({"stops": both[1].stops} if both[1] else {}),
+    lambda both: (ArmStatus._fields, both[0].arms),
+)
 LAG = Printer(
     LagEstimate.__str__,
     LagEstimate.to_dict,

@@ -11,6 +11,7 @@ from aftereffect._core import PICTURE_SUFFIXES, check_int, check_writable, requi
 from aftereffect.cli._formats import (
     DECISION,
     HISTORY,
+    JUDGED_STATUS,
     LAG,
     RESULTS,
     STATUS,
@@ -81,6 +82,7 @@ def create(
     floor: Annotated[str | None, Parameter(metavar="NAME=SHARE,...")] = None,
     covariates: Annotated[str | None, Parameter(metavar="NAME,...")] = None,
     unit: Annotated[str | None, Parameter(metavar="UNIT")] = None,
+    stop_when_loss_below: Number | None = None,
     max_total: Number | None = None,
     horizon: Number | None = None,
     seed: Number | None = None,
@@ -123,6 +125,10 @@ def create(
         history must have a column for each. Only policies that look at every slot take them.
     unit
         The unit of the totals, such as EUR: at most 20 characters. Tables and charts show it.
+    stop_when_loss_below
+        A rule to stop, which "results" and "status" apply: they say stop when shipping the leading
+        arm is expected to cost less than this number per slot, in the unit of the totals. The
+        experiment goes on until you end it.
     max_total
         Refuse totals above this number: they are probably typing errors.
     horizon
@@ -145,6 +151,7 @@ def create(
         floors=None if floor is None else _read_by_name("floors", "B=5%,C=2%", floor, read_share),
         covariates=_split_names(covariates) if covariates is not None else (),
         unit=unit,
+        stop_when_loss_below=stop_when_loss_below,
         max_total=max_total,
         horizon=horizon,
         seed=seed,
@@ -275,10 +282,15 @@ def skip(
 def status(
     name: Name, /, *, storage: StorageUrl = DEFAULT_STORAGE, format: StatusFormat = "table"
 ) -> None:
-    """Print the status of an experiment, arm by arm, and its next decision."""
+    """Print the status of an experiment, arm by arm, and its next decision.
+
+    If the experiment has a rule to stop, the answer also says whether the rule says stop.
+    """
     with Experiment.open(name, storage=storage) as experiment:
-        answer = experiment.status()
-    STATUS.show(answer, format)
+        answer, results = experiment.status(), None
+        if answer.stop_when_loss_below is not None:
+            results = experiment.results()
+    JUDGED_STATUS.show((answer, results), format)
 
 
 def history(
@@ -361,7 +373,8 @@ def results(
         0.99.
     stop_when_loss_below
         Say whether to stop: whether shipping the leading arm is expected to cost less than this
-        number per slot, in the unit of the totals.
+        number per slot, in the unit of the totals. By default, the rule with which the experiment
+        was created, if there is one.
     out
         Save a picture to a .png, .svg or .pdf file (needs the extra "plot"). It shows the effect of
         each arm against the control over time.

@@ -153,7 +153,7 @@ class Results(NamedTuple):
             return [
                 "Not yet: the effects of the first rounds have not arrived, so nothing is known "
                 "about the arms.",
-                *self._describe_rule(),
+                *self.describe_rule(),
             ]
         leader = self.leader
         cost = f"Shipping {leader} now is expected to cost {self._name_loss()}"
@@ -163,7 +163,7 @@ class Results(NamedTuple):
             chance = show_chance(self.probabilities[leader])
             first = f"Not yet: which arm is best. {leader} leads, with a probability of {chance}."
             cost = f"{cost}, as another arm may be better."
-        return [first, *self._describe_effects(), cost, *self._describe_rule()]
+        return [first, *self._describe_effects(), cost, *self.describe_rule()]
 
     def _describe_effects(self) -> list[str]:
         if len(self.effects) <= _MAX_SENTENCES:
@@ -174,7 +174,8 @@ class Results(NamedTuple):
         rest = [f"Not yet: whether the other {others} {word} from {self.control}."]
         return [*map(str, shown), *(rest if others else [])]
 
-    def _describe_rule(self) -> list[str]:
+    def describe_rule(self) -> list[str]:
+        """What the rule to stop says, as one sentence; nothing without a rule."""
         limit = self.stop_when_loss_below
         if limit is None:
             return []

@@ -12,7 +12,7 @@ from aftereffect.inference import LEVELS, Results, Trial, analyse
 from aftereffect.live._reading import OpenLog, read_slot_events
 from aftereffect.live._state import ExperimentState
 from aftereffect.live.events import Event
-from aftereffect.live.settings import Settings
+from aftereffect.live.settings import Settings, check_limit
 from aftereffect.live.storage import View
 from aftereffect.policies import AdaptiveSwitchback, Floors, Policy, has_probabilities
 
@@ -23,7 +23,7 @@ MAX_ROUNDS, MAX_CELLS = 4_000, 120_000
 
 
 def check_results(level: object, stop_when_loss_below: object) -> float | None:
-    """Check the arguments of `Experiment.results`; return the limit of the rule.
+    """Check the arguments of `Experiment.results`; return the limit of the rule, if one is given.
 
     >>> check_results(0.95, 5)
     5.0
@@ -33,18 +33,16 @@ def check_results(level: object, stop_when_loss_below: object) -> float | None:
             raise ParameterError(
                 f"level must be one of {', '.join(map(str, LEVELS))}, got {level!r}"
             )
-    if stop_when_loss_below is None:
-        return None
     with name_field("stop_when_loss_below"):
-        return check_float("stop_when_loss_below", stop_when_loss_below, above=0)
+        return check_limit(stop_when_loss_below)
 
 
 def find_results(log: OpenLog, level: float, stop_when_loss_below: float | None) -> Results:
     """What the totals and draws of a log show; see `Experiment.results`."""
-    limit = check_results(level, stop_when_loss_below)
     settings = log.settings
+    limit = check_results(level, stop_when_loss_below) or settings.stop_when_loss_below
     with log.reading() as (view, state):
-        reason = explain_refusal(state)
+        reason = explain_refusal(settings)
         if reason is not None:
             raise ConflictError(reason)
         first, trial = read_trial(log, view, state)
@@ -125,10 +123,10 @@ def _read_history(settings: Settings, first: int) -> Vector:
     return np.append(np.array(settings.history, np.float64), gap)
 
 
-def explain_refusal(state: ExperimentState) -> str | None:
+def explain_refusal(settings: Settings) -> str | None:
     """Why `Experiment.results` cannot compare the arms; None if it can."""
-    settings, arms = state.settings, len(state.settings.arms)
-    if not has_probabilities(state.policy_state):
+    arms = len(settings.arms)
+    if not has_probabilities(settings.policy.initial(arms)):
         return _name_missing(settings)
     if arms > MAX_COMPARED:
         return (

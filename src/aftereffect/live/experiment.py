@@ -99,6 +99,7 @@ class Experiment:
         floors: Mapping[str, float] | None = None,
         covariates: Sequence[str] = (),
         unit: str | None = None,
+        stop_when_loss_below: float | None = None,
         max_total: float | None = None,
         horizon: int | None = None,
         seed: int | None = None,
@@ -147,6 +148,10 @@ class Experiment:
         unit
             The unit of the totals, such as ``EUR``: at most 20 characters. Tables and charts show
             it.
+        stop_when_loss_below
+            A rule to stop, which `results` uses: it says stop when shipping the leader is expected
+            to cost less than this number per slot, in the unit of the totals. The experiment goes
+            on all the same until `end` ends it. The policy must say its probabilities.
         max_total
             The largest total to accept, against typing errors.
         horizon
@@ -183,6 +188,7 @@ class Experiment:
             names,
             numbers,
             unit,
+            stop_when_loss_below,
         )
         if wanted.name in (".", ".."):  # no web address can have such a part
             raise ParameterError(f"an experiment cannot be named {wanted.name!r}: add a letter")
@@ -404,7 +410,8 @@ class Experiment:
             The probability with which all intervals hold, at all looks: 0.8, 0.9, 0.95 or 0.99.
         stop_when_loss_below
             A rule to stop: `Results.stops` says whether shipping the leader is expected to cost
-            less than this number per slot, in the unit of the totals.
+            less than this number per slot, in the unit of the totals. By default, the rule that the
+            experiment was created with, if any.
 
         Raises
         ------

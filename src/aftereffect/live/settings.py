@@ -40,7 +40,7 @@ MAX_UNIT_LENGTH = 20
 #: Settings that the first experiments did not have.
 _LATER = (
     *("slot", "start", "timezone", "history", "control"),
-    *("covariates", "history_covariates", "unit"),
+    *("covariates", "history_covariates", "unit", "stop_when_loss_below"),
 )
 #: The columns of exported histories, beside which covariates are further columns.
 SLOT_COLUMNS = (
@@ -88,6 +88,8 @@ class Settings:
         The covariates of each slot of the history; None where a number is not known.
     unit
         The unit of the totals, at most 20 characters; None if they have none.
+    stop_when_loss_below
+        The rule to stop: an expected loss per slot, in the unit of the totals; None without one.
     """
 
     name: str
@@ -105,6 +107,7 @@ class Settings:
     covariates: Sequence[str] = ()
     history_covariates: Sequence[Sequence[float | None]] = ()
     unit: str | None = None
+    stop_when_loss_below: float | None = None
 
     def __post_init__(self) -> None:
         checks: dict[str, Callable[[Any], object]] = {
@@ -126,6 +129,7 @@ class Settings:
                 rows, self.covariates, len(self.history)
             ),
             "unit": _check_unit,
+            "stop_when_loss_below": check_limit,
         }
         if self.slot is not None:
             clock = make_clock(self.slot, self.start, self.timezone)
@@ -312,6 +316,15 @@ def _check_unit(unit: object) -> str | None:
             f"them, such as EUR, got {short_repr(unit)}"
         )
     return str(unit)
+
+
+def check_limit(loss: object) -> float | None:
+    """Check the limit of a rule to stop, if there is one.
+
+    >>> check_limit(5)
+    5.0
+    """
+    return None if loss is None else check_float("stop_when_loss_below", loss, above=0)
 
 
 def _check_max_total(total: object, reward_range: Sequence[float] | None) -> float | None:

@@ -61,7 +61,8 @@ class Status(NamedTuple):
     `timezone` say when slots begin, if they have times. `control` is the arm that was played
     before, and `history` the number of slots before the first whose totals the policy was given.
     `unit` is the unit of the totals, and `covariates` are the names of the numbers that come with
-    each slot. `no_results` says why `Experiment.results` cannot compare the arms, if it cannot.
+    each slot. `stop_when_loss_below` is the rule to stop: `Experiment.results` says whether it is
+    met, as that takes longer. `no_results` says why it cannot compare the arms, if it cannot.
 
     Examples
     --------
@@ -100,6 +101,7 @@ class Status(NamedTuple):
     history: int
     unit: str | None
     covariates: tuple[str, ...]
+    stop_when_loss_below: float | None
     no_results: str | None
 
     def to_dict(self) -> dict[str, Any]:
@@ -238,7 +240,8 @@ def make_status(state: ExperimentState) -> Status:
         history=len(settings.history),
         unit=settings.unit,
         covariates=tuple(settings.covariates),
-        no_results=explain_refusal(ahead),
+        stop_when_loss_below=settings.stop_when_loss_below,
+        no_results=explain_refusal(settings),
     )
 
 

@@ -218,6 +218,15 @@ class NewExperiment(Strict):
             examples=["EUR"],
         ),
     ] = None
+    stop_when_loss_below: Annotated[
+        Finite | None,
+        Field(
+            gt=0,
+            description="A rule to stop: the results say stop when shipping the leading arm is "
+            "expected to cost less than this number per slot, in the unit of the totals.",
+            examples=[5],
+        ),
+    ] = None
     max_total: Annotated[
         Finite | None,
         Field(description="Totals above this are refused: they are probably typing errors."),

@@ -12,8 +12,9 @@ import { Shares } from "./shares.js";
 import { describeCalendar, makeSlotNames } from "./slot-names.js";
 import { ArmsTable } from "./table.js";
 import { Totals } from "./totals.js";
-import { describeDraw, describeFloors, describeLastTotal, describeLateness, describeNow } from "./format.js";
-import { capitalize, describeState, describeWaiting, formatCount, formatQuantity, joinWords } from "./format.js";
+import { capitalize, describeDraw, describeFloors, describeLastTotal, describeLateness } from "./format.js";
+import { describeNow, describeRule, describeState, describeWaiting } from "./format.js";
+import { formatCount, formatQuantity, joinWords } from "./format.js";
 
 /** Pieces of the history: as many as a screen can show, fewer if there are thousands of arms. */
 const MAX_PIECES = 400;
@@ -131,6 +132,7 @@ export class Detail {
       ...describeFloors(status),
       ...(status.history ? [["history", formatQuantity(status.history, "slot")]] : []),
       ...(status.unit === null ? [] : [["unit of the totals", status.unit]]),
+      ...describeRule(status, names),
       ...(status.covariates.length ? [["covariates", joinWords(status.covariates)]] : []),
     ];
     const item = () => make("div", {}, make("dt"), make("dd"));
