@@ -78,7 +78,7 @@ def _check_share(name: str, share: object) -> float:
 def check_playable(settings: Settings) -> None:
     """Refuse settings under which the policy cannot begin, or plays one arm to the very end.
 
-    Without probabilities, no rule can say when to stop.
+    Without probabilities, no rule can say when to stop, and no guardrail can stop an arm.
     """
     slots = settings.planned_slots
     if settings.stop_when_loss_below is not None:
@@ -86,6 +86,17 @@ def check_playable(settings: Settings) -> None:
             reason = explain_refusal(settings)
             if reason is not None:
                 raise ParameterError(f"no rule can say when to stop: {reason}")
+    if settings.has_stops:
+        with name_field("guardrails"):
+            reason = explain_refusal(settings)
+            if reason is not None:
+                raise ParameterError(f"no guardrail can stop an arm: {reason}")
+            if not settings.policy.learns_from_any_arm:
+                raise ParameterError(
+                    f"no guardrail can stop an arm: {settings.policy} cannot learn from another "
+                    "arm than the one that it chose; use another policy, such as "
+                    "adaptive-switchback, or guardrails that do not stop"
+                )
     with name_field("policy"):
         if settings.looks_at_slots:
             make_state(settings, Link(0, b"")).decide()
