@@ -67,7 +67,7 @@ def judge_guardrails(log: Log, record: Record, state: ExperimentState) -> Iterat
     if (problem or None) != state.guardrail_problem:
         text = json.dumps({"problem": problem or None})
         yield state.head.next("judgement", state.next_slot, guardrails=text)
-    for number, arm in enumerate(settings.arms):
+    for number, arm in enumerate(settings.arms[1:], 1):  # the first is the control
         stop = _find_stop(found, arm)
         if stop is not None and number not in state.stopped:
             text = json.dumps(stop._asdict())
