@@ -4,6 +4,7 @@ import json
 import math
 import sqlite3
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -213,7 +214,7 @@ def test_guardrails_are_judged_when_enough_numbers_came_and_a_round_begins(monke
     experiment = play(create(), 40)
     counts = [count for count, _ in judged]
     assert counts[0] == 3  # the second block
-    assert all(later >= 1.5 * count for count, later in zip(counts, counts[1:], strict=False))
+    assert all(later >= 1.5 * count for count, later in pairwise(counts))
     assert {tuple(names) for _, names in judged} == {("complaints",)}  # the one that stops
     before = len(judged)
     for slot in range(40, 60):  # no numbers come
