@@ -53,7 +53,7 @@ SLOT_POLICIES = [
 EXAMPLES = {"memory": 200, "sqlite": 60, "postgresql": 25}
 TOTALS = st.sampled_from([0.0, 1.0, 2.5, 7.0, None])
 #: Numbers of guardrails: with the last but one an arm shows harm, and with the last an analysis fails.
-NUMBERS = st.sampled_from([0.0, 1.0, 2.0, None, 8.0, 9.0])
+NUMBERS = st.sampled_from([*[0.0, 1.0, 2.0, None] * 4, 8.0, 9.0])
 HARM, FAILURE = 8.0, 9.0
 GUARDED = ("complaints", "refunds")
 NAMES = count()
@@ -259,13 +259,18 @@ class Machine(RuleBasedStateMachine):
         else:
             self.take(self.clients[who].ask())
 
-    @rule(who=who, times=st.integers(1, 8))
-    def ask_and_tell(self, who, times):
-        """A well-behaved client."""
+    @rule(who=who, times=st.integers(1, 8), harmful=st.sampled_from([None, *ARMS]))
+    def ask_and_tell(self, who, times, harmful):
+        """A well-behaved client; an arm may do harm."""
         for _ in range(0 if self.ended else times):
             slot = self.clients[who].ask(self.next)
             self.take(slot)
-            self.clients[1 - who].tell(slot.slot, 1)
+            counted = None
+            if harmful is not None:
+                counted = {"complaints": HARM if slot.arm == harmful else 0.0}
+                self.guarded[slot.slot] = dict.fromkeys(GUARDED) | counted
+                self.told = True
+            self.clients[1 - who].tell(slot.slot, 1, guardrails=counted)
             self.note(slot.slot, 1.0)
 
     @precondition(lambda self: self.decided)
