@@ -103,7 +103,7 @@ def _make_effect(
 def believe(capital: Vector) -> Vector:
     """How much each effect is believed: as the capital against it is small, and by a prior."""
     logarithms = -capital - 0.5 * (EFFECTS / _PRIOR) ** 2
-    weights = np.exp(logarithms - logarithms.max())
+    weights = np.gradient(EFFECTS) * np.exp(logarithms - logarithms.max())
     beliefs: Vector = weights / weights.sum()
     return beliefs
 
