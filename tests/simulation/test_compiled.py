@@ -111,8 +111,8 @@ print("reused", results.reused)
 WORDS = [
     ("cli/*simulate.py", '"""', '"""Edited.\n\n'),
     ("cli/*simulate.py", "\n\n\ndef ", "\n\nEXTRA = 1\n\n\ndef "),
-    ("policies/ucb1.py", '"""', '"""Edited.\n\n'),
-    ("policies/ucb1.py", "\ndef decide", "\n# A comment.\n\n\ndef decide"),
+    ("policies/baselines.py", '"""', '"""Edited.\n\n'),
+    ("policies/baselines.py", "\ndef decide", "\n# A comment.\n\n\ndef decide"),
     ("simulation/_driver.py", '"""The simulation', '"""The one\n\n'),
     ("simulation/_study.py", 'f"<Study of', 'f"<A study of'),
     ("_core/files.py", "), 160", "), 170"),

@@ -94,7 +94,7 @@ def test_it_states_what_computes():
 
 def test_the_numeric_sources_exist_and_commands_are_not_among_them():
     assert all((PACKAGE / source).exists() for source in NUMERIC_SOURCES)
-    assert is_numeric("aftereffect.policies.ucb1")
+    assert is_numeric("aftereffect.policies.baselines")
     assert is_numeric("aftereffect.growth")
     for other in ("cli", "cli.simulate", "live.rules", "policies_of_others", "simulation._study"):
         assert not is_numeric(f"aftereffect.{other}")
