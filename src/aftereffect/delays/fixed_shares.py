@@ -17,7 +17,8 @@ from aftereffect._core import (
     register,
 )
 from aftereffect.delays._engines import CollectRow, Recipe, Size
-from aftereffect.delays.base import ClosedForm, FiniteLagLaw, normalise
+from aftereffect.delays._shares import normalise
+from aftereffect.delays.base import ClosedForm, FiniteLagLaw
 from aftereffect.errors import ParameterError
 
 

@@ -20,7 +20,8 @@ from aftereffect._core import (
     register,
 )
 from aftereffect.delays._engines import ARRIVALS, CollectRow, Deposit, Recipe, Size
-from aftereffect.delays.base import ClosedForm, FiniteLagLaw, normalise
+from aftereffect.delays._shares import normalise
+from aftereffect.delays.base import ClosedForm, FiniteLagLaw
 from aftereffect.errors import ParameterError
 
 #: ``draw(tables, row, rng)``: one random lag, by the table in that row.
