@@ -41,8 +41,7 @@ class MemoryStorage(Storage):
     """
 
     def __init__(self, url: str = "memory://", *, lock_timeout: float = 60.0) -> None:
-        self.url = url
-        self._lock_timeout = lock_timeout
+        self.url, self._lock_timeout = url, lock_timeout
         self._lock = threading.Lock()
         self._experiments: dict[str, _StoredExperiment] = {}
         self._ids = itertools.count(1)
