@@ -142,7 +142,7 @@ def test_results_depend_on_every_spec_and_every_kernel_of_ours():
     modules = {
         function.__module__
         for (policy, bandit), state in drivers.items()
-        for function in clone_driver(policy, bandit, state, shared=False).made
+        for function in clone_driver(policy, bandit, state, shared=False)._begun
     }
     assert len(modules) > 10
     assert {module for module in modules if not is_numeric(module)} == set()
