@@ -60,7 +60,7 @@ from aftereffect.errors import (
     UnlikelyTotalError,
     WorkerError,
 )
-from aftereffect.inference import Results
+from aftereffect.inference import Guardrail, Results
 from aftereffect.lag import LagEstimate, estimate_lag
 from aftereffect.live import Experiment, delete_experiment, open_storage
 from aftereffect.policies import (
@@ -110,6 +110,7 @@ __all__ = [
     "Floors",
     "GeneralizedOdaaf",
     "Geometric",
+    "Guardrail",
     "HistoryBandit",
     "HoldBack",
     "Immediate",

@@ -43,6 +43,45 @@ def test_results_of_an_experiment(shop):
     assert results.history[-1].time == shop.settings.find_time(results.slots)
 
 
+def test_the_rule_is_recorded_with_the_experiment():
+    storage = ae.open_storage("memory://")
+    with play_shop(slots=700, lift=0.2, storage=storage, stop_when_loss_below=5) as experiment:
+        assert experiment.status().stop_when_loss_below == 5
+        assert experiment.results().stops is True
+        assert experiment.results(stop_when_loss_below=1e-9).stops is False
+    again = ae.Experiment.open("shop", storage=storage)
+    assert again.results().describe()[-1].startswith("The rule says stop: the expected loss is be")
+    with pytest.raises(ae.ConflictError, match=r"stop_when_loss_below is 5\.0, got 6\.0"):
+        play_shop(slots=0, storage=storage, stop_when_loss_below=6)
+    with play_shop(slots=0) as plain:
+        assert "stop_when_loss_below" not in plain.settings.to_json()
+        assert plain.status().stop_when_loss_below is None
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"stop_when_loss_below": 0}, "stop_when_loss_below must be a number above 0"),
+        ({"stop_when_loss_below": "5"}, "stop_when_loss_below must be a number above 0"),
+        (
+            {"stop_when_loss_below": 5, "policy": "ars-ucb", "reward_range": (0, 1)},
+            "no rule can say when to stop: results need the probabilities .* ars-ucb",
+        ),
+        (
+            {"stop_when_loss_below": 5, "arms": [f"arm {number}" for number in range(41)]},
+            "no rule can say when to stop: results compare at most 40 arms",
+        ),
+    ],
+)
+def test_rules_that_are_refused(given, message):
+    storage = ae.open_storage("memory://")
+    plain = {"arms": ["A", "B"], "policy": "fixed-switchback", "storage": storage}
+    with pytest.raises(ae.ParameterError, match=message) as caught:
+        ae.Experiment.create("shop", **plain | given)
+    assert caught.value.field == "stop_when_loss_below"
+    assert storage.names() == []
+
+
 def test_results_are_written_as_json(shop):
     results = shop.results()
     written = json.loads(json.dumps(results.to_dict(), allow_nan=False))

@@ -38,7 +38,7 @@ def played(storage, name, arms, slots, *, late=0, shares=(1.0,), policy="ars-ucb
     while state.next_slot < slots:
         with storage.writing(record.id) as log:
             for number in range(state.next_slot, min(slots, state.next_slot + _PIECE)):
-                decision = decide(log, state, None, None)
+                decision = decide(log, state, record, None, None)
                 if number < slots - late:
                     reward = worth[decision.arm] + rng.random()
                     for lag, share in enumerate(shares):
