@@ -91,7 +91,8 @@ class Results(NamedTuple):
     the number of blocks that count, and `slots` the slots until the last of them settled.
     `history` has the effects on the control of earlier times. `unit` is the unit of the totals,
     and `slot_length` how long a slot lasts. The experiment may stop when the loss is below
-    `stop_when_loss_below`: `stops` says whether it is.
+    `stop_when_loss_below`: `stops` says whether it is. `obstacle` is a sentence that says why
+    totals cannot be compared, if they cannot; then no block counts.
 
     Examples
     --------
@@ -121,6 +122,7 @@ class Results(NamedTuple):
     unit: str | None = None
     slot_length: str | None = None
     stop_when_loss_below: float | None = None
+    obstacle: str | None = None
 
     @property
     def stops(self) -> bool | None:
@@ -150,11 +152,11 @@ class Results(NamedTuple):
     def describe(self) -> list[str]:
         """What is known, in a few sentences."""
         if self.blocks == 0:
-            return [
+            nothing = (
                 "Not yet: the effects of the first rounds have not arrived, so nothing is known "
-                "about the arms.",
-                *self._describe_rule(),
-            ]
+                "about the arms."
+            )
+            return [self.obstacle or nothing, *self._describe_rule()]
         leader = self.leader
         cost = f"Shipping {leader} now is expected to cost {self._name_loss()}"
         if all(effect.is_shown for effect in self.leads):

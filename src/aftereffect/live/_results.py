@@ -48,7 +48,8 @@ def find_results(log: OpenLog, level: float, stop_when_loss_below: float | None)
         if reason is not None:
             raise ConflictError(reason)
         first, trial = read_trial(log, view, state)
-    found = analyse(trial, settings.arms, level)
+    obstacle = find_obstacle(trial)
+    found = analyse(trial if obstacle is None else _clear(trial), settings.arms, level)
     looks = (look._replace(slots=first + look.slots) for look in found.history)
     return found._replace(
         slots=first + found.slots if found.blocks else 0,
@@ -56,7 +57,25 @@ def find_results(log: OpenLog, level: float, stop_when_loss_below: float | None)
         unit=settings.unit,
         slot_length=settings.slot,
         stop_when_loss_below=limit,
+        obstacle=obstacle,
     )
+
+
+def find_obstacle(trial: Trial) -> str | None:
+    """Why these totals cannot be compared, in a sentence; None if they can be."""
+    known = trial.totals[~np.isnan(trial.totals)]
+    if len(known) == 0 or known.sum() > 0:
+        return None
+    return (
+        "Not yet: arms are compared in percent, so the totals must have a positive sum, and that "
+        f"of the {len(known):,} totals so far is {known.sum():,.6g}."
+    )
+
+
+def _clear(trial: Trial) -> Trial:
+    """A trial of the same arms, in which nothing was played yet."""
+    fields = ("totals", "played", "starts", "decided", "probabilities", "places", "history")
+    return trial._replace(**{name: getattr(trial, name)[:0] for name in fields})
 
 
 def read_trial(log: OpenLog, view: View, state: ExperimentState) -> tuple[int, Trial]:
