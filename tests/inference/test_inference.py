@@ -51,6 +51,17 @@ def make_trial(seed, lifts=(0.0, 0.0), *, block=12, chances=None, slots=HOURS, b
     )
 
 
+def test_results_of_many_arms_stay_small():
+    """As JSON, the history of intervals of 40 arms had 349 kB."""
+    names = [f"arm {number}" for number in range(40)]
+    found = analyse(make_trial(3, [0.0] * 40, block=4, slots=3 * WEEK), names)
+    assert len(json.dumps(found.to_dict())) < 150_000
+    assert len(found.history) >= 10
+    assert found.history[-1].effects == found.effects
+    few = analyse(make_trial(3, block=4), names[:2])
+    assert len(few.history) == 200
+
+
 def test_delayed_sums_are_convolutions():
     values, shares = RNG(1).random((50, 3)), RNG(2).random(8)
     expected = np.column_stack([np.convolve(column, shares)[:50] for column in values.T])
