@@ -22,7 +22,7 @@ import aftereffect as ae
 from aftereffect._core import Calendar, SlotKernels, Vector, as_spec, check_writable, register
 from aftereffect.inference import Trial
 from aftereffect.inference._analysis import believe
-from aftereffect.inference._baseline import learn_season
+from aftereffect.inference._candidates import learn_season
 from aftereffect.inference._scores import list_segments
 from aftereffect.inference._sequence import EFFECTS, find_intervals, weigh_evidence
 from aftereffect.simulation import Task, compile_driver, run_batch

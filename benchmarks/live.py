@@ -14,8 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from aftereffect._core import text_table
-from aftereffect._core.provenance import __version__
+from aftereffect._core import __version__, text_table
 from contestants.environments import CannotTakePartError, python_of, run_or_leave_out
 from contestants.live import ARMS, pace_in, raw_pace
 from contestants.pace import Pace

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import aftereffect as ae
-from aftereffect._core import imports, spec
+from aftereffect._core import installation, spec
 from aftereffect.testing import Script, check_bandit, script_totals
 
 #: A delay that fits no family: rewards arrive together, on the next payday.
@@ -116,7 +116,7 @@ def loaded(folder, monkeypatch):
     """The module, found through the environment as a child process of the command line finds it."""
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.setenv(imports.VARIABLE, NAME)
+    monkeypatch.setenv(installation.VARIABLE, NAME)
     return folder
 
 
@@ -191,18 +191,18 @@ def test_a_policy_of_ones_own_is_played_by_the_service(loaded, service):
 
 
 def test_entry_points_are_loaded_when_a_name_is_unknown(loaded, monkeypatch):
-    monkeypatch.delenv(imports.VARIABLE)
+    monkeypatch.delenv(installation.VARIABLE)
     sys.modules.pop(NAME, None)
     points = {"aftereffect.delays": [EntryPoint("payday", f"{NAME}:Payday", "aftereffect.delays")]}
-    monkeypatch.setattr(imports, "entry_points", lambda group: points.get(group, []))
-    monkeypatch.setattr(imports, "_loaded", False)
+    monkeypatch.setattr(installation, "entry_points", lambda group: points.get(group, []))
+    monkeypatch.setattr(installation, "_loaded", False)
     assert ae.parse("payday(3)").every == 3
 
 
 def test_a_broken_entry_point_is_a_warning_and_nothing_more(monkeypatch):
     broken = EntryPoint("broken", "no_such_module:Thing", "aftereffect.policies")
-    monkeypatch.setattr(imports, "entry_points", lambda group: [broken])
-    monkeypatch.setattr(imports, "_loaded", False)
+    monkeypatch.setattr(installation, "entry_points", lambda group: [broken])
+    monkeypatch.setattr(installation, "_loaded", False)
     with (
         pytest.warns(UserWarning, match=r"cannot load broken \(no_such_module:Thing\)"),
         pytest.raises(ae.SpecError, match="unknown policy"),

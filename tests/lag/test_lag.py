@@ -14,13 +14,15 @@ from scipy.stats import multivariate_normal
 import aftereffect as ae
 from aftereffect.cli import main
 from aftereffect.lag._model import (
+    DRIFT_COLUMNS,
     Observations,
+    drift_and_patterns,
     fill_gaps,
+    fit_noise,
     lag_edges,
     read_observations,
     shares_played,
 )
-from aftereffect.lag._noise import DRIFT_COLUMNS, drift_and_patterns, fit_noise
 from aftereffect.lag._posterior import RELATIVE_DEVIATIONS, Evidence, shares_of
 from aftereffect.lag._sampler import sample
 from aftereffect.simulation import trace_run

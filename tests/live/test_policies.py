@@ -8,7 +8,7 @@ import pytest
 
 import aftereffect as ae
 import samples
-from aftereffect._core.provenance import POLICY, seed_sequence
+from aftereffect._core import POLICY, seed_sequence
 from aftereffect._core.spec import list_registered
 from aftereffect.delays import ARM, TOTAL
 from aftereffect.live._state import Draws

@@ -157,6 +157,28 @@ def test_experiments_that_have_just_begun(prepare):
         assert str(results.effects[0]).startswith("Not yet: too little is known")
 
 
+@pytest.mark.parametrize(("total", "shown"), [(0, "0"), (-5, "-1,000")])
+def test_totals_that_cannot_be_compared_in_percent(total, shown):
+    """They say so, and not that effects have not arrived; with larger totals there are results."""
+    with play_shop(slots=0) as experiment:
+        for slot in range(200):
+            experiment.ask(slot)
+            experiment.tell(slot, total)
+        results = experiment.results(stop_when_loss_below=5)
+        assert results.describe() == [
+            "Not yet: arms are compared in percent, so the totals must have a positive sum, and "
+            f"that of the 200 totals so far is {shown}.",
+            "The rule says go on: too little is known.",
+        ]
+        assert (results.blocks, results.effects[0].is_shown) == (0, False)
+        assert json.loads(json.dumps(results.to_dict()))["obstacle"] == results.describe()[0]
+        for slot in range(200, 300):
+            experiment.ask(slot)
+            experiment.tell(slot, 100, confirm=True)
+        better = experiment.results()
+        assert (better.obstacle, better.mean > 0) == (None, True)
+
+
 def test_slots_without_times():
     with ae.Experiment.create(
         "plain", arms=["A", "B"], policy="exp3", reward_range=(0, 1), horizon=500, seed=1,

@@ -357,7 +357,7 @@ def test_every_number_of_the_card_is_that_of_the_results(guarded, visit, capsys)
         ),
     ]
     expect(part(page, "known-note")).to_contain_text(f"probability of {100 * results['level']:g} %")
-    limits = ["complaints (up to 2.5 % more tolerated)", "refunds (up to 0 % less tolerated)"]
+    limits = ["complaints (more than 2.5 % more does harm)", "refunds (less does harm)"]
     assert read_cells(page, "known-guardrails") == [
         [name, limit, percents(arm), arm["verdict"]]
         for limit, found in zip(limits, results["guardrails"], strict=True)

@@ -14,8 +14,7 @@ import pytest
 import aftereffect as ae
 from aftereffect.cli import main
 from aftereffect.service import _experiments
-from aftereffect.service._monitoring import JsonFormatter, log_to_stderr
-from aftereffect.service._scans import Feed, read_feed
+from aftereffect.service._monitoring import Feed, JsonFormatter, log_to_stderr, read_feed
 from services import EXPERIMENT, Lines, Process, call, in_thread, wait_until
 
 BANNER = "/v1/experiments/banner"

@@ -17,7 +17,7 @@ import pytest
 import aftereffect
 import aftereffect as ae
 from aftereffect._core.kernels import PolicyKernels
-from aftereffect.policies import ucb1
+from aftereffect.policies import baselines
 from aftereffect.simulation import Task, prepare, run_batch
 from aftereffect.simulation._streams import Streams
 
@@ -111,8 +111,8 @@ print("reused", results.reused)
 WORDS = [
     ("cli/*simulate.py", '"""', '"""Edited.\n\n'),
     ("cli/*simulate.py", "\n\n\ndef ", "\n\nEXTRA = 1\n\n\ndef "),
-    ("policies/ucb1.py", '"""', '"""Edited.\n\n'),
-    ("policies/ucb1.py", "\ndef decide", "\n# A comment.\n\n\ndef decide"),
+    ("policies/baselines.py", '"""', '"""Edited.\n\n'),
+    ("policies/baselines.py", "\ndef decide", "\n# A comment.\n\n\ndef decide"),
     ("simulation/_driver.py", '"""The simulation', '"""The one\n\n'),
     ("simulation/_study.py", 'f"<Study of', 'f"<A study of'),
     ("_core/files.py", "), 160", "), 170"),
@@ -260,7 +260,7 @@ def test_a_helper_redefined_in_a_notebook_is_seen_and_kernels_stay_as_they_were(
     assert pulls() == [4, 0]
     exec("def choice():\n    return 1", cell)
     assert pulls() == [0, 4]
-    assert pickle.loads(pickle.dumps(ucb1.decide)) is ucb1.decide
+    assert pickle.loads(pickle.dumps(baselines.decide_ucb1)) is baselines.decide_ucb1
 
 
 def rounded_up(n):
@@ -397,6 +397,33 @@ def test_a_type_that_has_moved_is_compiled_again(tmp_path, monkeypatch):
         folders.append(_compiled._cache_folder("driver", moved(np.zeros(2))))
     assert None not in folders
     assert folders[0] != folders[1]
+
+
+MOVED = """
+import sys
+from importlib import import_module
+import aftereffect as ae
+
+
+class Fixed(ae.RoundRobin):
+    def kernels(self):
+        return ae.RoundRobin().kernels()._replace(decide=import_module(sys.argv[1]).decide)
+
+
+bandit = ae.StochasticBandit([.9, .5, .1], reward_law="constant")
+print(int(ae.simulate(Fixed(), bandit, 9, 1, seed=5)[0].pulls[0].argmax()))
+"""
+
+
+def test_kernels_that_have_moved_need_no_compiling(play, tmp_path, cache):
+    """Numba stores the modules of functions with their machine code, and imports them again."""
+    here, there = tmp_path / "here.py", tmp_path / "there.py"
+    here.write_text("def decide(state, params, t, rng):\n    return 2, 1, 1\n")
+    assert play("here", program=MOVED) == ["2"]
+    compiled = cached(cache)
+    here.rename(there)
+    assert play("there", program=MOVED) == ["2"]
+    assert cached(cache) == compiled
 
 
 def double(number):

@@ -487,7 +487,7 @@ def test_a_scheduler_that_has_lost_all_workers(monkeypatch):
 
 
 def test_dask_is_an_extra(monkeypatch, capsys):
-    monkeypatch.setattr("aftereffect._core.imports.find_spec", lambda module: None)
+    monkeypatch.setattr("aftereffect._core.installation.find_spec", lambda module: None)
     assert (
         main(
             [

@@ -17,9 +17,9 @@ from aftereffect._core import (
     list_registered,
     sources_digest,
 )
-from aftereffect._core.provenance import NUMERIC_SOURCES, normalise_source
+from aftereffect._core.installation import NUMERIC_SOURCES, normalise_source
 from aftereffect.bandits import ENGINES
-from aftereffect.policies import ucb1
+from aftereffect.policies import baselines
 from aftereffect.simulation import _compiled
 from aftereffect.simulation._compiled import Clones
 from aftereffect.simulation._contents import describe_own_code
@@ -94,7 +94,7 @@ def test_it_states_what_computes():
 
 def test_the_numeric_sources_exist_and_commands_are_not_among_them():
     assert all((PACKAGE / source).exists() for source in NUMERIC_SOURCES)
-    assert is_numeric("aftereffect.policies.ucb1")
+    assert is_numeric("aftereffect.policies.baselines")
     assert is_numeric("aftereffect.growth")
     for other in ("cli", "cli.simulate", "live.rules", "policies_of_others", "simulation._study"):
         assert not is_numeric(f"aftereffect.{other}")
@@ -104,9 +104,8 @@ def test_the_numeric_sources_exist_and_commands_are_not_among_them():
 #: and checks before a run.
 HARMLESS = {
     "aftereffect.errors",
-    "aftereffect._core.imports",
+    "aftereffect._core.installation",
     "aftereffect._core.files",
-    "aftereffect._core.provenance",
     "aftereffect.simulation._contents",
     "aftereffect.simulation._rehearsal",
 }
@@ -143,7 +142,7 @@ def test_results_depend_on_every_spec_and_every_kernel_of_ours():
     modules = {
         function.__module__
         for (policy, bandit), state in drivers.items()
-        for function in clone_driver(policy, bandit, state, shared=False).made
+        for function in clone_driver(policy, bandit, state, shared=False)._begun
     }
     assert len(modules) > 10
     assert {module for module in modules if not is_numeric(module)} == set()
@@ -184,7 +183,7 @@ def test_machine_code_is_named_by_what_it_does():
     assert [each.__code__ for each in moved.made] == [each.__code__ for each in first.made]
     other = clones_of(DECIDE.replace("0, 1, 1", "1, 1, 1"))
     assert other.root.__qualname__ != first.root.__qualname__
-    assert ucb1.decide.__doc__  # the kernels themselves have theirs still
+    assert baselines.decide_ucb1.__doc__  # the kernels themselves have theirs still
 
 
 def test_machine_code_depends_on_the_order_of_fields():

@@ -12,7 +12,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import aftereffect as ae
-from aftereffect._core.imports import require_extra
+from aftereffect._core.installation import require_extra
 from aftereffect.simulation import print_progress, save_picture, worker_pool
 from aftereffect.simulation._study import add_seal
 
@@ -267,13 +267,13 @@ def test_csv_has_the_rows_of_the_parquet_file(study, tmp_path):
 def test_pandas(study, monkeypatch):
     """Made of columns, so that pandas alone is needed; here its place is taken by what keeps them."""
     monkeypatch.setitem(sys.modules, "pandas", None)
-    monkeypatch.setattr("aftereffect._core.imports.find_spec", lambda module: None)
+    monkeypatch.setattr("aftereffect._core.installation.find_spec", lambda module: None)
     with pytest.raises(
         ae.MissingExtraError,
         match="this needs pandas: install it with pip, as no extra of aftereffect includes it",
     ):
         study.to_pandas()
-    monkeypatch.setattr("aftereffect._core.imports.find_spec", lambda module: object())
+    monkeypatch.setattr("aftereffect._core.installation.find_spec", lambda module: object())
     monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=dict))
     columns, frame = study.to_pandas(), study.to_polars()
     assert list(columns) == frame.columns
@@ -408,7 +408,7 @@ def test_jobs_of_minus_one_are_all_cores():
 
 
 def test_a_missing_extra_is_named(monkeypatch):
-    monkeypatch.setattr("aftereffect._core.imports.find_spec", lambda name: None)
+    monkeypatch.setattr("aftereffect._core.installation.find_spec", lambda name: None)
     with pytest.raises(
         ae.MissingExtraError, match="this needs polars: install aftereffect with its extra 'data'"
     ):

@@ -3,6 +3,7 @@
 from aftereffect._core.checks import (
     MAX_LAG,
     MAX_NAME_LENGTH,
+    MAX_SEED,
     MAX_SLOTS,
     as_float,
     check_choice,
@@ -12,6 +13,7 @@ from aftereffect._core.checks import (
     check_lag,
     check_means,
     check_names,
+    check_or_draw_seed,
     check_sequence,
     check_shares,
     readable_bytes,
@@ -31,8 +33,19 @@ from aftereffect._core.files import (
     save_figure,
     text_table,
 )
-from aftereffect._core.imports import import_optional, load_plugins, require_extra
+from aftereffect._core.installation import (
+    PACKAGE,
+    __version__,
+    describe_code,
+    import_optional,
+    is_numeric,
+    load_plugins,
+    require_extra,
+    sources_digest,
+)
 from aftereffect._core.kernels import (
+    POLICY,
+    WORLD,
     ArmKey,
     BytePulls,
     Calendar,
@@ -55,20 +68,9 @@ from aftereffect._core.kernels import (
     Vector,
     World,
     WorldKernels,
+    seed_sequence,
 )
 from aftereffect._core.parser import as_spec, parse
-from aftereffect._core.provenance import (
-    MAX_SEED,
-    PACKAGE,
-    POLICY,
-    WORLD,
-    __version__,
-    check_or_draw_seed,
-    describe_code,
-    is_numeric,
-    seed_sequence,
-    sources_digest,
-)
 from aftereffect._core.spec import (
     Spec,
     list_plugin_modules,

@@ -6,6 +6,7 @@ everywhere. At the end are the texts that messages are made of.
 
 import difflib
 import math
+import secrets
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from decimal import Decimal
@@ -20,6 +21,10 @@ from aftereffect.errors import ParameterError
 MAX_SLOTS = 2**53
 #: Longer lags are refused everywhere. Each engine checks how much memory shorter ones take.
 MAX_LAG = 10_000_000
+#: The largest that every integer column of a database can hold.
+MAX_SEED = 2**63 - 1
+#: Small enough also for JSON readers that store numbers as doubles.
+_DRAWN_BITS = 53
 #: Characters of the name of an arm, of a covariate or of an experiment.
 MAX_NAME_LENGTH = 100
 #: Characters of a value that a message shows.
@@ -64,6 +69,13 @@ def check_int(name: str, value: object, *, at_least: int = 0, at_most: int | Non
     if number < at_least or (at_most is not None and number > at_most):
         raise ParameterError(f"{name} must be {wanted}, got {short_repr(number)}")
     return number
+
+
+def check_or_draw_seed(seed: object) -> int:
+    """A seed that was given, or a new one."""
+    if seed is None:
+        return secrets.randbits(_DRAWN_BITS)
+    return check_int("seed", seed, at_most=MAX_SEED)
 
 
 def check_flag(name: str, value: object) -> bool:

@@ -143,6 +143,14 @@ class Engine(NamedTuple):
     covariates: Matrix = np.zeros((1, 0))
 
 
+POLICY, WORLD = range(2)
+
+
+def seed_sequence(seed: int, replication: int, part: int) -> np.random.SeedSequence:
+    """The seeds of the stream of the policy or of the world in one replication."""
+    return np.random.SeedSequence(seed, spawn_key=(replication, part))
+
+
 #: The most windows of a day: totals of windows are less noisy than those of slots, and fewer.
 _MAX_WINDOWS_PER_DAY = 6
 

@@ -5,25 +5,24 @@ in double quotes, a list ``[value, ...]``, or a name with arguments: ``name(valu
 parameter=value, ...)``.
 """
 
-import inspect
 import re
 from collections.abc import Callable
 from dataclasses import fields
-from functools import lru_cache
-from typing import Any, Literal, NoReturn, TypeVar, cast, get_origin, get_type_hints, overload
+from typing import Any, Literal, NoReturn, TypeVar, cast, get_origin, overload
 
 from aftereffect._core.checks import short_repr, suggest
 from aftereffect._core.spec import (
     S,
     Spec,
     add_article,
+    build,
     check_kind,
     find_class,
     name_of,
     reject_unknown,
-    usage,
+    type_hints,
 )
-from aftereffect.errors import ParameterError, SpecError
+from aftereffect.errors import SpecError
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf|nan)(?![\w.-]))"
@@ -51,8 +50,7 @@ def parse(text: str, kind: type[Spec] = Spec) -> Spec:
     text
         Such as ``interval(30,39)``, ``shape([.2,.8])`` or ``ars-ucb(growth=exponential)``.
     kind
-        Base class of what is expected, such as `Policy` or `Delay`; anything registered by
-        default.
+        Base class of what is expected, such as `Policy` or `Delay`; by default anything.
 
     Raises
     ------
@@ -99,9 +97,7 @@ class _Parser:
 
     def read(self) -> object:
         value = self._read_value(self.kind, 0)
-        if self.token_type is not None:
-            self._fail("the end")
-        return value
+        return value if self.token_type is None else self._fail("the end")
 
     def _advance(self) -> None:
         match = _TOKEN.match(self.text, self.position)
@@ -157,7 +153,7 @@ class _Parser:
         named: dict[str, object] = {}
         if called:
             self._read_list(")", lambda: self._read_argument(cls, positional, named, depth))
-        return _build(cls, positional, named)
+        return build(cls, positional, named)
 
     def _read_list(self, closing: str, read_item: Callable[[], T]) -> list[T]:
         items: list[T] = []
@@ -196,25 +192,9 @@ class _Parser:
             positional.append(self._read_value(kind, depth + 1))
 
 
-def _build(cls: type[Spec], positional: list[object], named: dict[str, object]) -> Spec:
-    try:
-        inspect.signature(cls).bind(*positional, **named)
-    except TypeError as error:
-        raise SpecError(f"{name_of(cls)}: {error}; write {usage(cls)}") from None
-    try:
-        return cls(*positional, **named)
-    except ParameterError as error:
-        raise ParameterError(f"{name_of(cls)}: {error}") from None
-
-
-@lru_cache(maxsize=1_000)  # to find them takes longer than to read a spec
-def _hints_of(cls: type[Spec]) -> dict[str, Any]:
-    return get_type_hints(cls)
-
-
 def _kind_of(cls: type[Spec], parameter: str) -> type[Spec]:
     """What a parameter must be, so that a typing error in it is answered with the right names."""
-    declared = _hints_of(cast(Any, cls))[parameter]
+    declared = type_hints(cast(Any, cls))[parameter]
     if get_origin(declared) is Literal:
         return _Word
     return declared if isinstance(declared, type) and issubclass(declared, Spec) else Spec

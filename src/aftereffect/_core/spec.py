@@ -18,11 +18,12 @@ import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from typing import Any, ClassVar, NoReturn, TypeVar, cast
+from functools import lru_cache
+from typing import Any, ClassVar, NoReturn, TypeVar, cast, get_type_hints
 
 from aftereffect._core.checks import short_repr, suggest
-from aftereffect._core.imports import load_plugins
-from aftereffect.errors import SpecError
+from aftereffect._core.installation import load_plugins
+from aftereffect.errors import ParameterError, SpecError
 
 #: Texts that need no quotes in a spec string.
 _WORD = re.compile(r"[A-Za-z][\w-]*")
@@ -157,6 +158,24 @@ def _is_required(field: Any) -> bool:
 
 def _default(field: Any) -> object:
     return field.default if field.default is not MISSING else field.default_factory()
+
+
+@lru_cache(maxsize=1_000)  # to find them takes longer than to read a spec
+def type_hints(cls: type[Spec]) -> dict[str, Any]:
+    """The types of the parameters of a class."""
+    return get_type_hints(cls)
+
+
+def build(cls: type[Spec], positional: list[object], named: dict[str, object]) -> Spec:
+    """Make an object; errors say of which class."""
+    try:
+        inspect.signature(cls).bind(*positional, **named)
+    except TypeError as error:
+        raise SpecError(f"{name_of(cls)}: {error}; write {usage(cls)}") from None
+    try:
+        return cls(*positional, **named)
+    except ParameterError as error:
+        raise ParameterError(f"{name_of(cls)}: {error}") from None
 
 
 def notation(value: object) -> str:

@@ -7,20 +7,26 @@ import re
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypedDict
 
 from cyclopts import Parameter, Token
 
 from aftereffect.errors import ParameterError
 from aftereffect.simulation import check_jobs, dask_cluster
 
+if TYPE_CHECKING:
+    from aftereffect.sweeps import Progress
+
 Format: TypeAlias = Literal["table", "json", "csv"]
 
+#: Seconds between two lines about progress where standard error is not a terminal.
+_PAUSE = 30
 _WHOLE = re.compile(r"[+-]?\d+")
 _interrupted = threading.Event()
 
@@ -246,3 +252,36 @@ def progress_bar(total: int, *, clock: bool = True) -> Iterator[Callable[[str, i
             bar.update(task, advance=finished, description=title)
 
         yield show
+
+
+@contextmanager
+def show_progress_of_cells(cells: int) -> Iterator[Callable[["Progress"], None]]:
+    """Show a bar on a terminal, and elsewhere, for the logs of long sweeps, a line now and then."""
+    before, printed_at = 0, time.monotonic()
+    with progress_bar(cells, clock=False) as bar:
+
+        def show(stage: "Progress") -> None:
+            nonlocal before, printed_at
+            left = _time_left(stage.seconds_left)
+            bar(left, stage.complete - before)
+            before = stage.complete
+            if not sys.stderr.isatty() and time.monotonic() - printed_at > _PAUSE:
+                printed_at = time.monotonic()
+                line = f"{stage.complete:,} of {count_cells(cells)}, {left}"
+                print(line, file=sys.stderr, flush=True)
+
+        yield show
+
+
+def count_cells(count: int) -> str:
+    """A number of cells, in words."""
+    return f"{count:,} cell{'' if count == 1 else 's'}"
+
+
+def _time_left(seconds: float | None) -> str:
+    if seconds is None:
+        return "starting"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    if hours:
+        return f"about {hours} h {minutes} min left"
+    return f"about {minutes} min left" if seconds > 90 else f"about {seconds:.0f} s left"

@@ -1,9 +1,7 @@
 """The commands ``sweep`` and ``reproduce``: studies that take long and resume."""
 
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +17,9 @@ from aftereffect.cli._shared import (
     Jobs,
     Number,
     connect_workers,
+    count_cells,
     progress_bar,
+    show_progress_of_cells,
 )
 from aftereffect.errors import ParameterError
 from aftereffect.reproduction import (
@@ -35,10 +35,7 @@ from aftereffect.reproduction import (
     format_verdict,
 )
 from aftereffect.reproduction import reproduce as reproduce_figures
-from aftereffect.sweeps import Progress, Sweep, SweepResults
-
-#: Seconds between two lines about progress where standard error is not a terminal.
-_PAUSE = 30
+from aftereffect.sweeps import Sweep, SweepResults
 
 
 def sweep(
@@ -74,45 +71,13 @@ def sweep(
         raise ParameterError(
             f"{file} has no suffix, so the folder of the results needs another name: give --out"
         )
-    with connect_workers(dask, jobs) as options, _show_progress(len(grid)) as show:
+    with connect_workers(dask, jobs) as options, show_progress_of_cells(len(grid)) as show:
         results = grid.play(folder, **options, progress=show)
     print(
-        f"{_count_cells(len(results))} in {results.folder}, {results.reused:,} of them from before",
+        f"{count_cells(len(results))} in {results.folder}, {results.reused:,} of them from before",
         file=sys.stderr,
     )
     RESULTS.show(results, format)
-
-
-@contextmanager
-def _show_progress(cells: int) -> Iterator[Callable[[Progress], None]]:
-    """Show a bar on a terminal, and elsewhere, for the logs of long sweeps, a line now and then."""
-    before, printed_at = 0, time.monotonic()
-    with progress_bar(cells, clock=False) as bar:
-
-        def show(stage: Progress) -> None:
-            nonlocal before, printed_at
-            left = _time_left(stage.seconds_left)
-            bar(left, stage.complete - before)
-            before = stage.complete
-            if not sys.stderr.isatty() and time.monotonic() - printed_at > _PAUSE:
-                printed_at = time.monotonic()
-                line = f"{stage.complete:,} of {_count_cells(cells)}, {left}"
-                print(line, file=sys.stderr, flush=True)
-
-        yield show
-
-
-def _count_cells(count: int) -> str:
-    return f"{count:,} cell{'' if count == 1 else 's'}"
-
-
-def _time_left(seconds: float | None) -> str:
-    if seconds is None:
-        return "starting"
-    hours, minutes = divmod(round(seconds / 60), 60)
-    if hours:
-        return f"about {hours} h {minutes} min left"
-    return f"about {minutes} min left" if seconds > 90 else f"about {seconds:.0f} s left"
 
 
 def _to_json(results: SweepResults) -> list[dict[str, Any]]:

@@ -1,15 +1,51 @@
-"""Kernels for delays that cut every reward into the same shares."""
+"""Shares of a reward by lag: tables, and kernels that cut every reward into the same shares."""
 
+import math
 from functools import cache
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from aftereffect._core import ArmKey, Matrix, Memory, RewardSource, Source, Vector
+from aftereffect._core import (
+    ArmKey,
+    Matrix,
+    Memory,
+    RewardSource,
+    Slots,
+    Source,
+    Vector,
+    short_repr,
+)
 from aftereffect.delays._engines import ARRIVALS, CollectRow
+from aftereffect.errors import ParameterError
 
 #: Where the tails begin in a table of the roundwise kernel. As many shares as the reach and one
 #: more follow.
 TAILS = 2
+
+
+def normalise(weights: ArrayLike) -> Vector:
+    """Divide weights by their sum, and leave out the zeros at the end."""
+    given = np.asarray(weights, dtype=float)
+    given = given[: np.flatnonzero(given)[-1] + 1]
+    return given / math.fsum(given)
+
+
+def as_lags(lags: ArrayLike) -> Slots:
+    """Lags as an array of whole numbers."""
+    given = np.asarray(lags)
+    whole = given.astype(np.int64)
+    if not np.array_equal(given, whole):
+        raise ParameterError(f"lags must be whole numbers, got {short_repr(lags)}")
+    return whole
+
+
+def look_up(table: Vector, lags: ArrayLike, before: float) -> Vector:
+    """The entries of a table at these lags: `before` below 0, and 0 beyond its end."""
+    at = as_lags(lags)
+    inside = table[np.clip(at, 0, len(table) - 1)]
+    found: Vector = np.where(at < 0, before, np.where(at < len(table), inside, 0.0))
+    return found
 
 
 def share_table(shares: Vector, tails: Vector) -> Vector:

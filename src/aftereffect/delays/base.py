@@ -7,17 +7,28 @@ To add a delay, derive a frozen dataclass from the class that fits, and register
 - `LagLaw`, for any other law of lags: give its numbers. Both engines cut every reward into the
   expected shares; override the two recipes where that is wrong or slow.
 - `Delay`, if lags depend on the play.
+
+`PerArm` gives each arm a delay of its own.
 """
 
 import math
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from aftereffect._core import MAX_LAG, RewardSource, Spec, Vector, short_repr
+from aftereffect._core import (
+    MAX_LAG,
+    RewardSource,
+    Spec,
+    Vector,
+    as_spec,
+    check_sequence,
+    register,
+)
 from aftereffect.delays._engines import (
     CollectRow,
     Deposit,
@@ -29,10 +40,8 @@ from aftereffect.delays._engines import (
     build_slotwise,
     count_bytes,
 )
-from aftereffect.delays._shares import collect_shares, deposit_shares, share_table
+from aftereffect.delays._shares import collect_shares, deposit_shares, look_up, share_table
 from aftereffect.errors import ParameterError
-
-Lags: TypeAlias = NDArray[np.int64]
 
 
 class DelayFacts(NamedTuple):
@@ -237,10 +246,10 @@ class FiniteLagLaw(LagLaw):
         )
 
     def share(self, lags: ArrayLike) -> Vector:
-        return _look_up(self.shares, lags, before=0.0)
+        return look_up(self.shares, lags, before=0.0)
 
     def tail(self, lags: ArrayLike) -> Vector:
-        return _look_up(self.tails, lags, before=1.0)
+        return look_up(self.tails, lags, before=1.0)
 
 
 class ClosedForm(FiniteLagLaw):
@@ -265,24 +274,35 @@ class ClosedForm(FiniteLagLaw):
         """Nothing to check: its parameters were."""
 
 
-def normalise(weights: ArrayLike) -> Vector:
-    """Divide weights by their sum, and leave out the zeros at the end."""
-    given = np.asarray(weights, dtype=float)
-    given = given[: np.flatnonzero(given)[-1] + 1]
-    return given / math.fsum(given)
+@register
+@dataclass(frozen=True)
+class PerArm(ArmwiseDelay):
+    """Each arm has its own delay.
 
+    Parameters
+    ----------
+    delays
+        One per arm, as delays or spec strings.
 
-def as_lags(lags: ArrayLike) -> Lags:
-    """Lags as an array of whole numbers."""
-    given = np.asarray(lags)
-    whole = given.astype(np.int64)
-    if not np.array_equal(given, whole):
-        raise ParameterError(f"lags must be whole numbers, got {short_repr(lags)}")
-    return whole
+    Examples
+    --------
+    >>> from aftereffect import Geometric, Interval
+    >>> delay = PerArm([Interval(3, 4), Geometric(0.5)])
+    >>> print(delay)
+    per-arm([interval(3, 4), geometric(0.5)])
+    >>> [law.mean_lag for law in delay.by_arm(2)]
+    [3.5, 2.0]
+    """
 
+    delays: tuple[LagLaw, ...]
 
-def _look_up(table: Vector, lags: ArrayLike, before: float) -> Vector:
-    at = as_lags(lags)
-    inside = table[np.clip(at, 0, len(table) - 1)]
-    found: Vector = np.where(at < 0, before, np.where(at < len(table), inside, 0.0))
-    return found
+    def __post_init__(self) -> None:
+        given = check_sequence("delays", self.delays)
+        self._set(delays=tuple(as_spec(delay, LagLaw) for delay in given))
+
+    def by_arm(self, arms: int) -> tuple[LagLaw, ...]:
+        if len(self.delays) != arms:
+            raise ParameterError(
+                f"per-arm needs a delay for each of the {arms} arms, got {len(self.delays)}"
+            )
+        return tuple(delay.by_arm(1)[0] for delay in self.delays)

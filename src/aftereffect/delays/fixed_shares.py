@@ -17,8 +17,9 @@ from aftereffect._core import (
     register,
 )
 from aftereffect.delays._engines import CollectRow, Recipe, Size
-from aftereffect.delays.base import ClosedForm, FiniteLagLaw, normalise
-from aftereffect.errors import ParameterError
+from aftereffect.delays._shares import normalise
+from aftereffect.delays.base import ClosedForm, FiniteLagLaw
+from aftereffect.delays.random_lag import EvenLags
 
 
 @register
@@ -65,7 +66,7 @@ def _collect_at_once(rewards: RewardSource) -> CollectRow:
 
 @register
 @dataclass(frozen=True)
-class Interval(ClosedForm):
+class Interval(EvenLags):
     """Equal shares at the lags first, first + 1, ..., last.
 
     Parameters
@@ -83,28 +84,9 @@ class Interval(ClosedForm):
     first: int
     last: int
 
-    def __post_init__(self) -> None:
-        self._set(first=check_lag("first", self.first), last=check_lag("last", self.last))
-        if self.last < self.first:
-            raise ParameterError(
-                f"the last lag must be at least the first, {self.first}, got {self.last}"
-            )
-
     @property
     def stated_reach(self) -> int:
         return self.last + 1
-
-    @property
-    def reach(self) -> int:
-        return self.last
-
-    @property
-    def mean_lag(self) -> float:
-        return (self.first + self.last) / 2
-
-    @property
-    def lag_variance(self) -> float:
-        return ((self.last - self.first + 1) ** 2 - 1) / 12
 
     @cached_property
     def shares(self) -> Vector:

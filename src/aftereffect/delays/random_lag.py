@@ -20,7 +20,8 @@ from aftereffect._core import (
     register,
 )
 from aftereffect.delays._engines import ARRIVALS, CollectRow, Deposit, Recipe, Size
-from aftereffect.delays.base import ClosedForm, FiniteLagLaw, normalise
+from aftereffect.delays._shares import normalise
+from aftereffect.delays.base import ClosedForm, FiniteLagLaw
 from aftereffect.errors import ParameterError
 
 #: ``draw(tables, row, rng)``: one random lag, by the table in that row.
@@ -130,21 +131,8 @@ def _collect_at_random_lags(rewards: RewardSource, draw_lag: DrawLag) -> Collect
     return collect
 
 
-@register
-@dataclass(frozen=True)
-class UniformDelay(ClosedForm, RandomLag):
-    """The whole reward arrives at one lag, drawn evenly from first, first + 1, ..., last.
-
-    Parameters
-    ----------
-    first, last
-        Whole numbers with 0 <= first <= last.
-
-    Examples
-    --------
-    >>> UniformDelay(10, 30).mean_lag
-    20.0
-    """
+class EvenLags(ClosedForm):
+    """The lags first, first + 1, ..., last, all alike."""
 
     first: int
     last: int
@@ -167,6 +155,26 @@ class UniformDelay(ClosedForm, RandomLag):
     @property
     def lag_variance(self) -> float:
         return ((self.last - self.first + 1) ** 2 - 1) / 12
+
+
+@register
+@dataclass(frozen=True)
+class UniformDelay(EvenLags, RandomLag):
+    """The whole reward arrives at one lag, drawn evenly from first, first + 1, ..., last.
+
+    Parameters
+    ----------
+    first, last
+        Whole numbers with 0 <= first <= last.
+
+    Examples
+    --------
+    >>> UniformDelay(10, 30).mean_lag
+    20.0
+    """
+
+    first: int
+    last: int
 
     @cached_property
     def shares(self) -> Vector:

@@ -93,7 +93,8 @@ class Results(NamedTuple):
     `history` has the effects on the control of earlier times. `unit` is the unit of the totals,
     and `slot_length` how long a slot lasts. The experiment may stop when the loss is below
     `stop_when_loss_below`: `stops` says whether it is. `guardrails` compare further totals, such as
-    complaints; `stopped` are the arms that they have stopped.
+    complaints; `stopped` are the arms that they have stopped. `obstacle` is a sentence that says
+    why totals cannot be compared, if they cannot; then no block counts.
 
     Examples
     --------
@@ -125,6 +126,7 @@ class Results(NamedTuple):
     stop_when_loss_below: float | None = None
     guardrails: tuple[GuardrailResults, ...] = ()
     stopped: tuple[str, ...] = ()
+    obstacle: str | None = None
 
     @property
     def stops(self) -> bool | None:
@@ -162,11 +164,11 @@ class Results(NamedTuple):
     def describe(self) -> list[str]:
         """What is known, in a few sentences."""
         if self.blocks == 0:
-            return [
+            nothing = (
                 "Not yet: the effects of the first rounds have not arrived, so nothing is known "
-                "about the arms.",
-                *self.describe_rule(),
-            ]
+                "about the arms."
+            )
+            return [self.obstacle or nothing, *self.describe_rule()]
         leader = self.leader
         cost = f"Shipping {leader} now is expected to cost {self._name_loss()}"
         if all(effect.is_shown for effect in self.leads):

@@ -18,14 +18,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from aftereffect._core import Matrix, Slots, Vector
-from aftereffect.lag._model import Cube, Observations, fill_gaps, lag_edges, shares_played
-from aftereffect.lag._noise import (
+from aftereffect.lag._model import (
     DRIFT_COLUMNS,
     MAX_ORDER,
+    Cube,
     Noise,
+    Observations,
     drift_and_patterns,
+    fill_gaps,
     fit_noise,
+    lag_edges,
     long_run_ratio,
+    shares_played,
 )
 from aftereffect.lag._sampler import POPULATION, sample
 

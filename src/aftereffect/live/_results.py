@@ -1,8 +1,10 @@
 """Who won? What the log of an experiment shows, by `aftereffect.inference`."""
 
+import numpy as np
+
 from aftereffect._core import check_float
 from aftereffect.errors import ConflictError, ParameterError, name_field
-from aftereffect.inference import LEVELS, Results, analyse
+from aftereffect.inference import LEVELS, Results, Trial, analyse
 from aftereffect.live._guardrails import compare_guarded
 from aftereffect.live._reading import OpenLog
 from aftereffect.live._trials import name_missing, read_trials
@@ -42,7 +44,8 @@ def find_results(log: OpenLog, level: float, stop_when_loss_below: float | None)
         first, (trial, *guarded) = read_trials(
             view, log.record, state, MAX_CELLS, [None, *settings.guarded]
         )
-    found = analyse(trial, settings.arms, level)
+    obstacle = find_obstacle(trial)
+    found = analyse(trial if obstacle is None else _clear(trial), settings.arms, level)
     looks = (look._replace(slots=first + look.slots) for look in found.history)
     return found._replace(
         slots=first + found.slots if found.blocks else 0,
@@ -52,7 +55,25 @@ def find_results(log: OpenLog, level: float, stop_when_loss_below: float | None)
         stop_when_loss_below=limit,
         guardrails=compare_guarded(settings, settings.guardrails, guarded),
         stopped=stopped,
+        obstacle=obstacle,
     )
+
+
+def find_obstacle(trial: Trial) -> str | None:
+    """Why these totals cannot be compared, in a sentence; None if they can be."""
+    known = trial.totals[~np.isnan(trial.totals)]
+    if len(known) == 0 or known.sum() > 0:
+        return None
+    return (
+        "Not yet: arms are compared in percent, so the totals must have a positive sum, and that "
+        f"of the {len(known):,} totals so far is {known.sum():,.6g}."
+    )
+
+
+def _clear(trial: Trial) -> Trial:
+    """A trial of the same arms, in which nothing was played yet."""
+    fields = ("totals", "played", "starts", "decided", "probabilities", "places", "history")
+    return trial._replace(**{name: getattr(trial, name)[:0] for name in fields})
 
 
 def explain_refusal(settings: Settings) -> str | None:

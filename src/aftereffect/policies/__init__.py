@@ -1,6 +1,6 @@
-"""Policies: one algorithm per file, each a frozen dataclass of parameters and two plain kernels.
+"""Policies: one algorithm or family per file. A module with an underscore serves several of them.
 
-Modules with an underscore hold what several policies share.
+Each policy is a frozen dataclass of parameters and two plain kernels.
 """
 
 from aftereffect._core import Params, State
@@ -8,9 +8,7 @@ from aftereffect.policies._averages import kl_bernoulli
 from aftereffect.policies._delay_shapes import list_shapes
 from aftereffect.policies.adaptive_switchback import AdaptiveSwitchback
 from aftereffect.policies.ars_clw import ArsClw
-from aftereffect.policies.ars_exp3 import ArsExp3
-from aftereffect.policies.ars_kl_ucb import ArsKlUcb
-from aftereffect.policies.ars_ucb import ArsUcb
+from aftereffect.policies.ars_ucb import ArsKlUcb, ArsUcb
 from aftereffect.policies.base import (
     MAX_REMEMBERED,
     Policy,
@@ -19,16 +17,14 @@ from aftereffect.policies.base import (
     named_arrays,
     round_kernels,
 )
+from aftereffect.policies.baselines import RoundRobin, Ucb1
 from aftereffect.policies.clw import Clw
-from aftereffect.policies.exp3 import Exp3
-from aftereffect.policies.fixed_switchback import FixedSwitchback
+from aftereffect.policies.exp3 import ArsExp3, Exp3
 from aftereffect.policies.floors import MAX_FLOORS, Floors, has_probabilities, slot_floors
 from aftereffect.policies.mini_batch import MiniBatch
 from aftereffect.policies.odaaf import GeneralizedOdaaf, Odaaf
-from aftereffect.policies.optimal_switchback import OptimalSwitchback
-from aftereffect.policies.round_robin import RoundRobin
+from aftereffect.policies.planned_switchback import FixedSwitchback, OptimalSwitchback
 from aftereffect.policies.settle_ucb import SettleUcb
-from aftereffect.policies.ucb1 import Ucb1
 
 __all__ = [
     "MAX_FLOORS",

@@ -88,12 +88,10 @@ class Policy(Spec, ABC):
         """A fresh state before the first slot."""
 
     def initial_for(self, arms: int, slots: int, covariates: int = 0) -> State:
-        """A fresh state for at most so many slots, those of a history among them.
+        """A fresh state for at most so many slots, those of a history among them, with covariates.
 
-        Each slot has so many covariates.
-
-        If there come more, the arrays of a larger state take over what these hold, each from its
-        beginning on.
+        If there come more slots, the arrays of a larger state take over what these hold, each from
+        its beginning on.
         """
         return self.initial(arms)
 
@@ -112,10 +110,7 @@ class Policy(Spec, ABC):
 
 
 class CalendarPolicy(Policy):
-    """A policy that remembers every slot.
-
-    Two of its parameters are the calendar of the slots, which a simulation fills in.
-    """
+    """A policy that remembers every slot; two of its parameters are their calendar."""
 
     slots_per_day: int | None
     first: int

@@ -5,13 +5,13 @@ import logging
 import sys
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-if TYPE_CHECKING:
-    from aftereffect.service._scans import Feed
+from aftereffect.live import Experiment
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -48,6 +48,28 @@ def log_to_stderr() -> None:
     logging.captureWarnings(True)
 
 
+class Feed(NamedTuple):
+    """Whether the totals of an experiment still arrive: outstanding slots, time of the last."""
+
+    experiment: str
+    outstanding: int
+    last_total_at: str | None
+
+    def seconds_since_total(self, now: float) -> float | None:
+        """Seconds since the last total arrived; None if none has."""
+        if self.last_total_at is None:
+            return None
+        return max(0.0, now - datetime.fromisoformat(self.last_total_at).timestamp())
+
+
+def read_feed(experiment: Experiment) -> Feed | None:
+    """The feed of an experiment; None if it has ended."""
+    status = experiment.status()
+    if status.ended:
+        return None
+    return Feed(status.name, status.outstanding, status.last_total_at)
+
+
 class Metrics:
     """What a service counts about itself; each app has its own registry."""
 
@@ -81,7 +103,7 @@ class Metrics:
         """Count one recorded decision or total."""
         self._events.labels(kind).inc()
 
-    def render(self, feeds: "Iterable[Feed]", unreadable: int) -> bytes:
+    def render(self, feeds: Iterable[Feed], unreadable: int) -> bytes:
         """All metrics in Prometheus' text format.
 
         Parameters

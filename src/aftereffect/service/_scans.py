@@ -9,14 +9,14 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from datetime import datetime
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from aftereffect.errors import AftereffectError, NotFoundError
 from aftereffect.live import Experiment, Record, Storage, export_log
 from aftereffect.service._cache import LagCache, ResultsCache, Timeline, VerificationCache
+from aftereffect.service._monitoring import Feed, read_feed
 
 T = TypeVar("T")
 
@@ -86,28 +86,6 @@ def find_similar_names(name: str, names: list[str]) -> list[str]:
 def _common_prefix(one: str, other: str) -> int:
     """The number of first letters that two names share."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
-
-
-class Feed(NamedTuple):
-    """Whether the totals of an experiment still arrive: outstanding slots, time of the last."""
-
-    experiment: str
-    outstanding: int
-    last_total_at: str | None
-
-    def seconds_since_total(self, now: float) -> float | None:
-        """Seconds since the last total arrived; None if none has."""
-        if self.last_total_at is None:
-            return None
-        return max(0.0, now - datetime.fromisoformat(self.last_total_at).timestamp())
-
-
-def read_feed(experiment: Experiment) -> Feed | None:
-    """The feed of an experiment; None if it has ended."""
-    status = experiment.status()
-    if status.ended:
-        return None
-    return Feed(status.name, status.outstanding, status.last_total_at)
 
 
 class Scans:

@@ -347,13 +347,13 @@ class Clones:
         cells = tuple(CellType() for _ in code.co_freevars)
         copy = FunctionType(
             code if self._located else strip_locations(code),
-            {"__name__": function.__module__},
+            {"__name__": __name__},  # numba imports it with stored code, and a function may move
             function.__name__,
             function.__defaults__,
             cells,
         )
         copy.__qualname__ = name
-        copy.__module__ = function.__module__
+        copy.__module__ = __name__
         self._begun[function] = copy
         if code.co_filename.startswith("<"):  # typed in by hand
             self.readable = False

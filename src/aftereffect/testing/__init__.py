@@ -4,8 +4,8 @@
 >>> check_policy(ArsUcb())
 """
 
-from aftereffect.testing._common import Script, script_totals, window_moments
-from aftereffect.testing.bandits import check_bandit
+from aftereffect.testing._common import Script
+from aftereffect.testing.bandits import check_bandit, script_totals, window_moments
 from aftereffect.testing.policies import check_policy
 from aftereffect.testing.storage import StorageContract
 

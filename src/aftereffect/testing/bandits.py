@@ -1,27 +1,12 @@
-"""The contract of every bandit."""
+"""The contract of every bandit, and the totals of scripted rounds that it is checked with."""
 
 import numpy as np
 
-from aftereffect._core import Matrix
-from aftereffect.bandits import (
-    ENGINES,
-    Bandit,
-    DemandBandit,
-    EngineName,
-    StochasticBandit,
-)
+from aftereffect._core import Matrix, Vector
+from aftereffect.bandits import ENGINES, Bandit, DemandBandit, EngineName, StochasticBandit
 from aftereffect.delays import ArmwiseDelay
-from aftereffect.simulation import (
-    trace_run,
-)
-from aftereffect.testing._common import (
-    Script,
-    check_compiled,
-    check_spec,
-    require,
-    script_totals,
-    window_moments,
-)
+from aftereffect.simulation import BATCH, Task, prepare, run_batch, trace_run
+from aftereffect.testing._common import Script, check_compiled, check_spec, require
 
 _RUNS = 512
 #: A normal deviate exceeds this once in 15,000 times. As the seeds are fixed, a check that passes
@@ -107,3 +92,53 @@ def _check_means(
         f"the mean totals on the {engine} engine must be {expected.round(4)}, "
         f"got {found.mean(axis=0).round(4)}",
     )
+
+
+def script_totals(
+    script: Script, bandit: Bandit, engine: EngineName, runs: int, seed: int
+) -> Matrix:
+    """The total of each round of a script, by run and round.
+
+    >>> from aftereffect import StochasticBandit
+    >>> script_totals(Script(((0, 10, 10),)), StochasticBandit([1, 0]), "slotwise", 2, seed=1)
+    array([[10.],
+           [10.]])
+    """
+    batches = [range(first, min(first + BATCH, runs)) for first in range(0, runs, BATCH)]
+    tasks = [
+        Task(script, bandit, engine, script.slots, (script.slots,), seed, batch)
+        for batch in batches
+    ]
+    prepared = prepare(tasks[0])
+    return np.concatenate([run_batch(task, prepared).states.totals for task in tasks])
+
+
+def window_moments(script: Script, bandit: StochasticBandit) -> tuple[Vector, Vector]:
+    """Mean and variance of each round's total, from the tail of the delay alone.
+
+    The pull in slot s delivers the expected share w = tail(start - 1 - s) - tail(end - s) of its
+    reward X in a window start .. end. With fixed shares it contributes w X; with one random lag it
+    contributes X with probability w, else 0.
+
+    >>> from aftereffect import StochasticBandit
+    >>> means, variances = window_moments(Script(((0, 10, 4),)), StochasticBandit([0.5, 0.1]))
+    >>> float(means[0]), float(variances[0])
+    (2.0, 1.0)
+    """
+    means = np.array(bandit.means)
+    arms = np.repeat([arm for arm, _, _ in script.rounds], [slots for _, slots, _ in script.rounds])
+    mean, variance = means[arms], bandit.reward_law.variance(means)[arms]
+    ends = np.cumsum([slots for _, slots, _ in script.rounds]) - 1
+    expected, variances = [], []
+    for end, (_, _, window) in zip(ends, script.rounds, strict=True):
+        age = end - np.arange(end + 1)
+        mu, var = mean[: end + 1], variance[: end + 1]
+        total_mean = total_variance = 0.0
+        for delay in set(bandit.delays):
+            of_delay = np.array([each == delay for each in bandit.delays])[arms[: end + 1]]
+            share = np.where(of_delay, delay.tail(age - window) - delay.tail(age), 0.0)
+            total_mean += (share * mu).sum()
+            total_variance += delay.share_variance(share, mu, var).sum()
+        expected.append(total_mean)
+        variances.append(total_variance)
+    return np.array(expected), np.array(variances)

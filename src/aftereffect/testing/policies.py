@@ -6,12 +6,7 @@ from typing import Any
 import numpy as np
 
 from aftereffect._core import Params, SlotKernels, State
-from aftereffect.bandits import (
-    Bandit,
-    Defects,
-    SeasonalBandit,
-    StochasticBandit,
-)
+from aftereffect.bandits import Bandit, Defects, SeasonalBandit, StochasticBandit
 from aftereffect.delays import Interval
 from aftereffect.errors import ParameterError
 from aftereffect.policies import Policy, map_arrays, move_into, named_arrays
@@ -30,11 +25,7 @@ from aftereffect.simulation import (
     prepare,
     run_batch,
 )
-from aftereffect.testing._common import (
-    check_compiled,
-    check_spec,
-    require,
-)
+from aftereffect.testing._common import check_compiled, check_spec, require
 
 #: By round: arm and slots; then window and its total, or the probability of each arm.
 Rounds = list[tuple[float, ...]]

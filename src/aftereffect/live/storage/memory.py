@@ -21,7 +21,6 @@ class _StoredExperiment:
     find_by_key: dict[str, Event] = field(default_factory=dict)
     #: The number of visible events, and the snapshot. Both change at once when a transaction ends.
     visible: tuple[int, Snapshot | None] = (0, None)
-    removed: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, event: Event) -> None:
@@ -42,8 +41,7 @@ class MemoryStorage(Storage):
     """
 
     def __init__(self, url: str = "memory://", *, lock_timeout: float = 60.0) -> None:
-        self.url = url
-        self._lock_timeout = lock_timeout
+        self.url, self._lock_timeout = url, lock_timeout
         self._lock = threading.Lock()
         self._experiments: dict[str, _StoredExperiment] = {}
         self._ids = itertools.count(1)
@@ -80,14 +78,12 @@ class MemoryStorage(Storage):
                 f"for {self._lock_timeout:g} seconds"
             )
         try:
-            if stored.removed:  # while this thread waited
-                raise self._not_found(experiment)
+            self._find(experiment)  # it may have been deleted while this thread waited
             log = _MemoryLog(stored)
             yield log
             log.commit()
-            if log.removed_at is not None:
+            if log.is_removed:
                 with self._lock:
-                    stored.removed = True
                     del self._experiments[stored.record.name]
         finally:
             stored.lock.release()
@@ -131,10 +127,7 @@ class MemoryStorage(Storage):
             for stored in self._experiments.values():
                 if stored.record.id == experiment:
                     return stored
-        raise self._not_found(experiment)
-
-    def _not_found(self, experiment: int) -> NotFoundError:
-        return NotFoundError(
+        raise NotFoundError(
             f"{self.url}: there is no experiment with the id {experiment}: it was deleted"
         )
 
@@ -146,7 +139,7 @@ class _MemoryLog(Log):
         self._stored = stored
         self._last, self._snapshot = stored.visible
         self._new = _StoredExperiment(stored.record)
-        self.removed_at: str | None = None
+        self.is_removed = False
 
     def snapshot(self) -> Snapshot | None:
         return self._snapshot
@@ -155,7 +148,7 @@ class _MemoryLog(Log):
         after = max(after, 0)
         old = self._stored.events[after : min(after + limit, self._last)]
         first_new = max(after - self._last, 0)
-        return [*old, *self._new.events[first_new : first_new + limit - len(old)]]
+        return old + self._new.events[first_new : first_new + limit - len(old)]
 
     def last_event(self) -> Event | None:
         if self._new.events:
@@ -198,7 +191,7 @@ class _MemoryLog(Log):
         self._snapshot = snapshot
 
     def remove(self, removed_at: str) -> None:
-        self.removed_at = removed_at
+        self.is_removed = True
 
     def commit(self) -> None:
         """Make visible what was appended and saved."""
