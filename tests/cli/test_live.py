@@ -654,3 +654,51 @@ def test_files_and_settings_with_covariates_that_are_refused(refused):
         *("create", "other", "--arms", "A,B", "--policy", "ars-ucb", "--reward-range", "0,1"),
         *("--covariates", "rain"),
     )
+
+
+def test_guardrails(run, refused):
+    run(
+        *("create", "shop", "--arms", "A,B", "--policy", "fixed-switchback(block=2)", "--seed", 1),
+        *("--guardrail", "guardrail(complaints, tolerated=5, stops=true)"),
+        *("--guardrail", "guardrail(refunds, harm=less)"),
+    )
+    for slot in range(4):
+        run("ask", "shop", "--slot", slot)
+    assert run("tell", "shop", 0, 37, "--guardrails", "complaints=3, refunds=1.5") == (
+        "slot 0: 37, recorded\n"
+    )
+    assert run("mark-missing", "shop", 1, "--guardrails", "refunds=2") == (
+        "slot 1: missing, recorded\n"
+    )
+    Path("day.csv").write_text("slot,total,COMPLAINTS,refunds\n2,40,7,\n3,41,,2\n")
+    assert run("tell", "shop", "--csv", "day.csv") == "2 totals: 2 recorded\n"
+    assert run("tell", "shop", 2, 40, "--guardrails", "complaints=8", "--revise") == (
+        "slot 2: 40, revised\n"
+    )
+    records = json.loads(run("history", "shop", "--format", "json"))
+    assert [record["guardrails"] for record in records] == [
+        {"complaints": 3, "refunds": 1.5},
+        {"complaints": None, "refunds": 2},
+        {"complaints": 8, "refunds": None},
+        {"complaints": None, "refunds": 2},
+    ]
+    assert run("history", "shop").split()[:6] == [
+        *("slot", "arm", "round", "total", "complaints", "refunds")
+    ]
+    header = run("history", "shop", "--format", "csv").splitlines()[0]
+    assert header.endswith("probability,complaints,refunds")
+    lines = run("status", "shop").splitlines()
+    assert lines[-2:] == [
+        "Not yet: whether an arm brings more than 5 % more complaints than A.",
+        "Not yet: whether an arm brings less refunds than A.",
+    ]
+    answer = json.loads(run("status", "shop", "--format", "json"))
+    assert [found["guardrail"] for found in answer["judged_guardrails"]] == [
+        "complaints",
+        "refunds",
+    ]
+    assert "complaints" in run("results", "shop")
+    assert "expected guardrails by name, once each, such as complaints=3" in refused(
+        *("tell", "shop", 0, 37, "--guardrails", "3")
+    )
+    assert "unknown guardrail" in refused("tell", "shop", 0, 37, "--guardrails", "rain=3")

@@ -328,3 +328,56 @@ def test_covariates_are_recorded_on_a_service_as_here(service, tmp_path):
     assert [record.covariates and record.covariates["temperature"] for record in played[0][0]] == [
         *(-3.5, 4, None, None, 0, None, None, None)
     ]
+
+
+def test_guardrails_are_recorded_on_a_service_as_here(service):
+    given = {
+        "arms": ["A", "B"],
+        "policy": "fixed-switchback(block=3)",
+        "control": "A",
+        "control_share": 0.4,
+        "guardrails": [ae.Guardrail("complaints", tolerated=2.5, stops=True), "guardrail(refunds)"],
+        "stop_when_loss_below": 2,
+        "seed": 5,
+    }
+    played = []
+    with ae.Client(service) as client:
+        for create in (
+            lambda **more: ae.Experiment.create("shop", storage="memory://", **given, **more),
+            lambda **more: client.create("shop", **given, **more),
+        ):
+            experiment, said = create(), []
+            for slot in range(6):
+                experiment.ask(slot)
+            changes = [
+                experiment.tell(0, 80, guardrails={"complaints": np.int64(3)}),
+                experiment.tell(0, 80, guardrails={"refunds": 1.5}),
+                experiment.tell(0, 80, guardrails={"complaints": 4}, revise=True),
+                experiment.mark_missing(1, guardrails={"refunds": None, "complaints": 1}),
+                *experiment.tell_many(
+                    [(2, 82, None, {}, {"refunds": 2}), (3, None, None, None, {"complaints": 0})]
+                ),
+            ]
+            for row in ((4, 1, None, None, {"rain": 1}), (0, 80, None, None, {"refunds": 9})):
+                with pytest.raises(ae.AftereffectError) as caught:
+                    experiment.tell_many([row])
+                said.append((type(caught.value), str(caught.value)))
+            status = experiment.status()
+            said.append((status.guardrails, status.guardrail_problem, status.arms))
+            assert experiment.verify().whole
+            results = experiment.results()
+            assert [found.guardrail for found in results.guardrails] == ["complaints", "refunds"]
+            played.append((changes, without_times(experiment.history()), said, results))
+        with pytest.raises(ae.ConflictError, match="guardrails"):
+            client.create("shop", **given | {"guardrails": []})
+        with pytest.raises(ae.AftereffectError, match="unknown guardrail 'refunds'"):
+            client.create("other", **given | {"guardrails": ["refunds"]})
+    assert played[0] == played[1]
+    assert [record.guardrails for record in played[0][1]] == [
+        {"complaints": 4, "refunds": 1.5},
+        {"complaints": 1, "refunds": None},
+        {"complaints": None, "refunds": 2},
+        {"complaints": 0, "refunds": None},
+        None,
+        None,
+    ]
