@@ -124,11 +124,11 @@ def list_parts(runs: int) -> Iterator[Part]:
         yield Part("no difference", name, 0.0, floors, count)
     for name in list_worlds():
         for lift in (0.05, 0.1, 0.2):
-            yield Part("coverage", name, lift, floors, runs // 4)
+            yield Part("coverage", name, lift, floors, runs // 8)
     for block in FIXED:
         blocks = HOURS // block // 2
         policy = f"fixed-switchback(block={block}, blocks_per_arm={blocks})"
-        yield Part("fixed", "real series", 0.1, policy, runs // 4)
+        yield Part("fixed", "real series", 0.1, policy, runs // 8)
 
 
 def list_worlds() -> dict[str, Any]:

@@ -48,7 +48,7 @@ def test_the_rule_is_recorded_with_the_experiment():
     with play_shop(slots=700, lift=0.2, storage=storage, stop_when_loss_below=5) as experiment:
         assert experiment.status().stop_when_loss_below == 5
         assert experiment.results().stops is True
-        assert experiment.results(stop_when_loss_below=1e-9).stops is False
+        assert experiment.results(stop_when_loss_below=4).stop_when_loss_below == 4
     again = ae.Experiment.open("shop", storage=storage)
     assert again.results().describe()[-1].startswith("The rule says stop: the expected loss is be")
     with pytest.raises(ae.ConflictError, match=r"stop_when_loss_below is 5\.0, got 6\.0"):
