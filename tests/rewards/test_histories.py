@@ -195,8 +195,16 @@ def test_a_history_that_reaches_into_the_experiment_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("start", "timezone", "message"),
     [
-        ("2026-03-29T02:30", "Europe/Berlin", r"they skip 2026-03-29T02:30:00: .*29T03:30:00\+02:00"),
-        ("2026-10-25T02:30", "Europe/Berlin", r"twice: for the first, give 2026-10-25T02:30:00\+02:00"),
+        (
+            "2026-03-29T02:30",
+            "Europe/Berlin",
+            r"they skip 2026-03-29T02:30:00: .*29T03:30:00\+02:00",
+        ),
+        (
+            "2026-10-25T02:30",
+            "Europe/Berlin",
+            r"twice: for the first, give 2026-10-25T02:30:00\+02:00",
+        ),
         ("2026-10-25T02:30+01:00", "Europe/Berlin", "cannot be the second of two"),
         ("2026-10-04T02:00", "Australia/Sydney", r"they skip 2026-10-04T02:00:00"),
     ],
