@@ -7,7 +7,7 @@ import pytest
 
 import aftereffect as ae
 from aftereffect.inference import analyse
-from aftereffect.live import _results
+from aftereffect.live import _results, _trials
 from worlds import play_shop
 
 
@@ -20,7 +20,8 @@ def shop():
 
 def read(experiment):
     with experiment._log.reading() as (view, state):
-        return _results.read_trial(experiment._log, view, state)
+        first, (trial,) = _trials.read_trials(view, experiment.record, state, _results.MAX_CELLS)
+        return first, trial
 
 
 def test_results_of_an_experiment(shop):
@@ -48,7 +49,7 @@ def test_the_rule_is_recorded_with_the_experiment():
     with play_shop(slots=700, lift=0.2, storage=storage, stop_when_loss_below=5) as experiment:
         assert experiment.status().stop_when_loss_below == 5
         assert experiment.results().stops is True
-        assert experiment.results(stop_when_loss_below=4).stop_when_loss_below == 4
+        assert experiment.results(stop_when_loss_below=7).stop_when_loss_below == 7
     again = ae.Experiment.open("shop", storage=storage)
     assert again.results().describe()[-1].startswith("The rule says stop: the expected loss is be")
     with pytest.raises(ae.ConflictError, match=r"stop_when_loss_below is 5\.0, got 6\.0"):
@@ -227,7 +228,7 @@ def test_of_long_experiments_the_first_slots_are_read(shop, monkeypatch):
     monkeypatch.setattr(_results, "MAX_CELLS", 1_200)
     trial = read(shop)[1]
     assert len(trial.totals) == len(trial.places) == 600
-    monkeypatch.setattr(_results, "MAX_ROUNDS", 3)
+    monkeypatch.setattr(_trials, "MAX_ROUNDS", 3)
     shorter = read(shop)[1]
     assert shorter.starts.tolist() == trial.starts[:3].tolist()
     assert len(shorter.totals) == len(shorter.played) == len(shorter.places) == trial.starts[3]

@@ -168,7 +168,8 @@ export class Known extends Chart {
     const { results } = this.data;
     const found = results.guardrails;
     const rows = found.flatMap(({ guardrail, harm, tolerated, arms }) => {
-      const name = `${guardrail} (up to ${formatAmount(tolerated)}\u00a0% ${harm} tolerated)`;
+      const limit = tolerated ? `more than ${formatAmount(tolerated)}\u00a0% ${harm}` : harm;
+      const name = `${guardrail} (${limit} does harm)`;
       return arms.map((arm) => [markStopped(arm.arm, results), name, describeEffect(arm), arm.verdict]);
     });
     this.guarded.hidden = rows.length === 0;
