@@ -3,11 +3,12 @@
 An experiment draws an arm for each block of slots, with known probabilities. That alone makes the
 intervals right if arms do not differ, whatever the totals are like. A model of totals, learned on
 the way, makes them narrow. Read the modules in this order: `_trial`, `_baseline`, `_scores`,
-`_sequence`, `_analysis`, `results`.
+`_sequence`, `_analysis`, `_course`, `results`.
 """
 
 from aftereffect.inference._analysis import LEVELS, analyse
+from aftereffect.inference._course import Course, follow
 from aftereffect.inference._trial import Trial
 from aftereffect.inference.results import Effect, Look, Results
 
-__all__ = ["LEVELS", "Effect", "Look", "Results", "Trial", "analyse"]
+__all__ = ["LEVELS", "Course", "Effect", "Look", "Results", "Trial", "analyse", "follow"]
