@@ -63,6 +63,7 @@ from aftereffect.errors import (
 from aftereffect.inference import Results
 from aftereffect.lag import LagEstimate, estimate_lag
 from aftereffect.live import Experiment, delete_experiment, open_storage
+from aftereffect.planning import Plan, plan
 from aftereffect.policies import (
     AdaptiveSwitchback,
     ArsClw,
@@ -126,6 +127,7 @@ __all__ = [
     "OutputError",
     "ParameterError",
     "PerArm",
+    "Plan",
     "Policy",
     "PolicyKernels",
     "PolicyRuns",
@@ -160,6 +162,7 @@ __all__ = [
     "growth",
     "open_storage",
     "parse",
+    "plan",
     "register",
     "rewards",
     "simulate",
