@@ -77,6 +77,19 @@ class Promise(NamedTuple):
     after: Estimate
     smallest: dict[str, Estimate | None]
 
+    def to_row(self) -> dict[str, Any]:
+        """Its numbers by name; errors have names of their own."""
+        row: dict[str, Any] = {}
+        smallest = {f"smallest_{weeks}_weeks": each for weeks, each in self.smallest.items()}
+        for name, value in (self._asdict() | smallest).items():
+            if isinstance(value, Estimate):
+                row |= {name: value.mean, f"{name}_error": value.error}
+            elif name != "smallest":
+                row |= (
+                    {name: value} if name not in smallest else {name: value, f"{name}_error": value}
+                )
+        return row
+
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> "Promise":
         """The same from types that JSON has."""

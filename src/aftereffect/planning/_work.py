@@ -2,18 +2,24 @@
 
 import hashlib
 import json
+import os
+import signal
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
+from threading import Thread
 
 from aftereffect._core import atomic_write, describe_code
 from aftereffect.errors import ParameterError
 from aftereffect.planning._outcomes import Job, Outcome, play_job, prepare_job
 from aftereffect.simulation import check_jobs
 
+#: Seconds between two looks at whether the parent is there.
+_PAUSE = 1.0
 #: Hands out a job.
 Submit = Callable[[Job], "Future[list[Outcome]]"]
 
@@ -42,7 +48,12 @@ def open_pool(
     method = "fork" if "fork" in get_all_start_methods() else "spawn"
     for job in examples:
         prepare_job(job)
-    pool = ProcessPoolExecutor(count, mp_context=get_context(method))
+    pool = ProcessPoolExecutor(
+        count,
+        mp_context=get_context(method),
+        initializer=_follow_parent,
+        initargs=(os.getpid(),),
+    )
 
     def submit(job: Job) -> "Future[list[Outcome]]":
         with warnings.catch_warnings():
@@ -55,6 +66,18 @@ def open_pool(
         yield submit
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _follow_parent(parent: int) -> None:
+    """Leave Ctrl-C to the parent, and end when it has ended, however it did."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_PAUSE)
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
 
 
 def _play_here(job: Job) -> "Future[list[Outcome]]":
