@@ -1,17 +1,19 @@
-"""Candidate designs, and a policy that also records what inference needs of its draws."""
-
-from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any, NamedTuple
+"""Candidate designs, and the record of one that was played."""
 
 import numpy as np
 
-from aftereffect._core import Calendar, Matrix, SlotKernels, Vector, as_spec
+from aftereffect._core import Calendar, as_spec
 from aftereffect.errors import ParameterError
 from aftereffect.inference import Trial
 from aftereffect.planning._history import Past
 from aftereffect.planning._worlds import Range
-from aftereffect.policies import AdaptiveSwitchback, FixedSwitchback, Floors, Policy
+from aftereffect.policies import (
+    AdaptiveSwitchback,
+    FixedSwitchback,
+    Floors,
+    Policy,
+    RecordingState,
+)
 
 #: The share of the control in the adaptive design.
 CONTROL_SHARE = 0.1
@@ -21,88 +23,7 @@ _BLOCKS, _COMPARED = (1.0, 2.0, 4.0), 0.25
 MIN_PASSES = 2
 
 
-class RecordedState(NamedTuple):
-    """What happened, and the state of the base.
-
-    ``counts`` are those of blocks and of the slots before the first. By block, ``starts`` and
-    ``chances``; by slot, from the history on, ``played`` and ``totals``.
-    """
-
-    probabilities: Vector
-    counts: Vector
-    starts: Vector
-    chances: Matrix
-    played: Vector
-    totals: Vector
-    base: Any
-
-
-@dataclass(frozen=True)
-class Recorded(Policy):
-    """A policy that looks at every slot, and a record of its draws."""
-
-    base: Policy
-
-    def __post_init__(self) -> None:
-        self._set(base=as_spec(self.base, Policy))
-
-    def with_calendar(self, calendar: Calendar) -> "Recorded":
-        return replace(self, base=self.base.with_calendar(calendar))
-
-    def kernels(self) -> SlotKernels:
-        kernels = self.base.kernels()
-        if not isinstance(kernels, SlotKernels):
-            raise TypeError(f"{self.base} does not look at every slot")
-        return record(kernels)
-
-    def initial(self, arms: int) -> RecordedState:
-        return self.initial_for(arms, 1)
-
-    def initial_for(self, arms: int, slots: int, covariates: int = 0) -> RecordedState:
-        return RecordedState(
-            probabilities=np.zeros(arms),
-            counts=np.zeros(2),
-            starts=np.zeros(slots),
-            chances=np.zeros((slots, arms)),
-            played=np.zeros(slots),
-            totals=np.full(slots, np.nan),
-            base=self.base.initial_for(arms, slots, covariates),
-        )
-
-    def params(self, arms: int, horizon: int) -> Any:
-        return self.base.params(arms, horizon)
-
-
-@cache
-def record(base: SlotKernels) -> SlotKernels:
-    """The kernels of a base policy, which also write the record."""
-    base_decide, base_observe = base
-
-    def decide(
-        state: RecordedState, params: Any, t: int, rng: np.random.Generator
-    ) -> tuple[int, int]:
-        arm, slots = base_decide(state.base, params, t, rng)
-        row = int(state.counts[0])
-        state.starts[row] = t
-        for each in range(state.probabilities.shape[0]):
-            state.probabilities[each] = state.base.probabilities[each]
-            state.chances[row, each] = state.base.probabilities[each]
-        state.counts[0] += 1.0
-        return arm, slots
-
-    def observe(
-        state: RecordedState, params: Any, t: int, arm: int, total: float, covariates: Vector
-    ) -> None:
-        if t < 0 and state.counts[1] == 0.0:
-            state.counts[1] = -t
-        place = t + int(state.counts[1])
-        state.played[place], state.totals[place] = arm, total
-        base_observe(state.base, params, t, arm, total, covariates)
-
-    return SlotKernels(decide, observe)
-
-
-def read_trial(states: RecordedState, calendar: Calendar, slots: int) -> Trial:
+def read_trial(states: RecordingState, calendar: Calendar, slots: int) -> Trial:
     """The record of the first run of a batch, with so many slots."""
     blocks, before = (int(count) for count in states.counts[0])
     starts = states.starts[0, :blocks].astype(np.int64)

@@ -17,10 +17,10 @@ import numpy as np
 
 from aftereffect._core import Matrix, SlotKernels, Vector
 from aftereffect.inference import Trial, follow
-from aftereffect.planning._designs import Recorded, read_trial
+from aftereffect.planning._designs import read_trial
 from aftereffect.planning._history import find_usual
 from aftereffect.planning._worlds import Recipe, World, draw_world
-from aftereffect.policies import FixedSwitchback, Policy
+from aftereffect.policies import FixedSwitchback, Policy, Recording
 from aftereffect.simulation import Task, prepare, run_batch
 
 #: With which probability all intervals, or all tests, are right.
@@ -80,7 +80,7 @@ def play_world(job: Job, world: World, number: int) -> Outcome:
     design, slots, bandit = _lengthen(job), job.slots, world.bandit
     task = _make_task(job, design, world, number)
     played = run_batch(task, _prepare(task))
-    if not isinstance(task.policy, Recorded):
+    if not isinstance(task.policy, Recording):
         end, shipped, found = None, int(np.argmax(played.runs.pulls[0])), (False,) * len(job.checks)
     else:
         trial = read_trial(played.states, bandit.calendar, slots)
@@ -114,7 +114,7 @@ def prepare_job(job: Job) -> None:
 def _make_task(job: Job, design: Policy, world: World, number: int) -> Task:
     """A run of a design, which is recorded if it looks at every slot."""
     has_record = isinstance(design.kernels(), SlotKernels)
-    policy = (Recorded(design) if has_record else design).with_calendar(world.bandit.calendar)
+    policy = (Recording(design) if has_record else design).with_calendar(world.bandit.calendar)
     numbers = range(number, number + 1)
     return Task(policy, world.bandit, "slotwise", job.slots, (job.slots,), job.recipe.seed, numbers)
 

@@ -9,11 +9,12 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
+from functools import cache
 from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
 from threading import Thread
 
-from aftereffect._core import atomic_write, describe_code
+from aftereffect._core import PACKAGE, atomic_write, describe_code, sources_digest
 from aftereffect.errors import ParameterError
 from aftereffect.planning._outcomes import Job, Outcome, play_job, prepare_job
 from aftereffect.simulation import check_jobs
@@ -131,9 +132,15 @@ def _keep(
 def _name(folder: Path, job: Job) -> Path:
     """The file of a job: its name says all that the outcomes depend on."""
     recipe = job.recipe
-    described = [describe_code(), str(job.design), job[2:], recipe[1:], recipe.past[2:]]
+    described = [_describe_sources(), str(job.design), job[2:], recipe[1:], recipe.past[2:]]
     digest = hashlib.sha256(repr(described).encode() + recipe.past.totals.tobytes()).hexdigest()
     return folder / f"{digest[:24]}.json"
+
+
+@cache
+def _describe_sources() -> str:
+    """The code that outcomes depend on."""
+    return describe_code() + sources_digest(PACKAGE / name for name in ("inference", "planning"))
 
 
 def _load(folder: Path, job: Job) -> list[Outcome] | None:

@@ -6,6 +6,7 @@ Modules with an underscore hold what several policies share.
 from aftereffect._core import Params, State
 from aftereffect.policies._averages import kl_bernoulli
 from aftereffect.policies._delay_shapes import list_shapes
+from aftereffect.policies._recording import Recording, RecordingState
 from aftereffect.policies.adaptive_switchback import AdaptiveSwitchback
 from aftereffect.policies.ars_clw import ArsClw
 from aftereffect.policies.ars_exp3 import ArsExp3
@@ -48,6 +49,8 @@ __all__ = [
     "OptimalSwitchback",
     "Params",
     "Policy",
+    "Recording",
+    "RecordingState",
     "RoundRobin",
     "SettleUcb",
     "State",
