@@ -97,8 +97,8 @@ def plan(
     format
         How to print the plan. The csv format has one row per design.
     out
-        Save the plan to a .json file, which "create --plan" and Plan.load read, or as an .html
-        report (needs the extra "plot"). Repeat the option for both.
+        Save the plan to a .json file, which Plan.load reads, or as an .html report (needs the extra
+        "plot"). Repeat the option for both.
     """
     for path in out:
         check_writable(path, _SUFFIXES)
