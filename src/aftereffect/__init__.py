@@ -63,6 +63,7 @@ from aftereffect.errors import (
 from aftereffect.inference import Guardrail, Results
 from aftereffect.lag import LagEstimate, estimate_lag
 from aftereffect.live import Experiment, delete_experiment, open_storage
+from aftereffect.planning import Plan, plan
 from aftereffect.policies import (
     AdaptiveSwitchback,
     ArsClw,
@@ -127,6 +128,7 @@ __all__ = [
     "OutputError",
     "ParameterError",
     "PerArm",
+    "Plan",
     "Policy",
     "PolicyKernels",
     "PolicyRuns",
@@ -161,6 +163,7 @@ __all__ = [
     "growth",
     "open_storage",
     "parse",
+    "plan",
     "register",
     "rewards",
     "simulate",

@@ -2,11 +2,12 @@
 
 An experiment draws an arm for each block of slots, with known probabilities. That alone makes the
 intervals right if arms do not differ, whatever the totals are like. A model of totals, learned on
-the way, makes them narrow. Read the modules in this order: `_trial`, `_baseline`, `_scores`,
-`_sequence`, `_analysis`, `results`, `guardrails`.
+the way, makes them narrow. Read the modules in this order: `_trial`, `_candidates`, `_baseline`,
+`_scores`, `_sequence`, `_analysis`, `_course`, `results`, `guardrails`.
 """
 
 from aftereffect.inference._analysis import LEVELS, analyse
+from aftereffect.inference._course import Course, follow
 from aftereffect.inference._trial import Trial
 from aftereffect.inference.guardrails import (
     MAX_GUARDRAILS,
@@ -22,6 +23,7 @@ __all__ = [
     "LEVELS",
     "MAX_GUARDRAILS",
     "MAX_TOLERATED",
+    "Course",
     "Effect",
     "GuardedArm",
     "Guardrail",
@@ -31,4 +33,5 @@ __all__ = [
     "Trial",
     "analyse",
     "find_level",
+    "follow",
 ]
