@@ -180,6 +180,13 @@ def test_totals_that_cannot_be_compared_in_percent(total, shown):
         assert (better.obstacle, better.mean > 0) == (None, True)
 
 
+def test_fewer_slots_than_a_window():
+    with play_shop(slots=1) as experiment:
+        assert experiment.settings.calendar.window > 1
+        results = experiment.results()
+        assert (results.blocks, results.slots) == (0, 0)
+
+
 def test_slots_without_times():
     with ae.Experiment.create(
         "plain", arms=["A", "B"], policy="exp3", reward_range=(0, 1), horizon=500, seed=1,

@@ -98,8 +98,10 @@ def list_segments(trial: Trial) -> list[Segment]:
 
 def _learn_baselines(trial: Trial) -> Iterator[tuple[int, int, Baseline]]:
     """Blocks from a first to before a last, with the baseline that was learned before them."""
-    baselines = Baselines(trial, learn_season(trial))
     windows, whole = _FIRST_WINDOWS, len(trial.totals) // trial.window
+    if windows >= whole:  # there may not be a whole window yet
+        return
+    baselines = Baselines(trial, learn_season(trial))
     while windows < whole:
         slots, next_windows = windows * trial.window, int(windows * _AGAIN) + 1
         first = int(np.searchsorted(trial.starts, slots))
