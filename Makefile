@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: paper test test-fast oracles tests-all tests-fast style types layers demo crash-test fuzz bench bench-field bench-live bench-service bench-lag real inference regret lint system clean help
+.PHONY: paper test test-fast oracles tests-all tests-fast style types layers demo crash-test fuzz bench bench-field bench-live bench-service bench-lag real inference planning regret lint system clean help
 
 help:
 	@echo "make paper        reproduce the paper into paper/: figures, and a report on its claims"
@@ -16,6 +16,7 @@ help:
 	@echo "make regret       the regret of SettleUcb beside its rivals, in the paper's settings and beyond, into regret/ and docs/regret.md"
 	@echo "make real         play switchbacks on a real series and in sixteen made-up worlds, into docs/real.md"
 	@echo "make inference    how often answers to \"who won?\" are wrong, and how soon they come, into docs/inference.md"
+	@echo "make planning     whether plans keep what they promise in weeks that they have not seen, into docs/planning.md"
 	@echo "make bench-field  measure other libraries and hand-written loops at the same work, and put the table into docs/field.md"
 	@echo "make bench-live   measure live experiments beside raw SQLite and Optuna, and one with a million slots"
 	@echo "make bench-service  the same over HTTP, with eight clients, and beside sixty readers"
@@ -82,6 +83,9 @@ real: .venv/installed-plot
 inference: .venv/installed-plot
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/inference.py docs/inference.md
 
+planning: .venv/installed-plot
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/planning.py docs/planning.md
+
 bench-field: .venv/installed-plot
 	$(BIN)/python benchmarks/field.py --write docs/field.md
 
@@ -115,4 +119,4 @@ system:
 	touch $@
 
 clean:
-	rm -rf .venv .venv-field paper paper-quick beyond beyond-quick regret inference build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-field paper paper-quick beyond beyond-quick regret inference planning build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

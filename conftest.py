@@ -40,7 +40,15 @@ MARKS_BY_FIXTURE = {
     ("tests/reproduction", "folder"): "compiled",  # one that was played
 }
 #: An example that names one of these compiles.
-COMPILING = ("simulate(", "check_policy(", "check_bandit(", "sweep(", ".compare(")
+COMPILING = (
+    "simulate(",
+    " plan(",
+    "ae.plan(",
+    "check_policy(",
+    "check_bandit(",
+    "sweep(",
+    ".compare(",
+)
 #: The files that take longest, which are begun first: else one of them could be left to one core.
 LONGEST = (
     "tests/live/test_machine.py",

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,91 +19,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import aftereffect as ae
-from aftereffect._core import Calendar, SlotKernels, Vector, as_spec, check_writable, register
+from aftereffect._core import Vector, check_writable
 from aftereffect.inference import Trial
 from aftereffect.inference._analysis import believe
-from aftereffect.inference._baseline import learn_season
+from aftereffect.inference._candidates import learn_season
 from aftereffect.inference._scores import list_segments
 from aftereffect.inference._sequence import EFFECTS, find_intervals, weigh_evidence
-from aftereffect.simulation import Task, compile_driver, run_batch
-from aftereffect.simulation._replications import Prepared
+from aftereffect.policies import Recording
+from aftereffect.simulation import Task, prepare, run_batch
 from tables import replace_between_markers, split_at_markers
 
 BEGIN, END = "<!-- inference: written by make inference -->", "<!-- /inference -->"
 SERIES = str(Path(__file__).parent / "data" / "traffic.csv.gz")
-HOURS, SEED, ALPHA, BATCH = 8 * 7 * 24, 50_000, 0.05, 25
+HOURS, SEED, ALPHA, BATCH = 8 * 7 * 24, 60_000, 0.05, 25
 #: The share of the control, and the loss per slot at which the rule stops, as a part of its mean.
 SHARE, LOSS = 0.2, 0.001
 DELAY = "interval(0, 11)"
 #: Blocks of the fixed switchbacks in hours, and the first hours of a block that are left out.
 FIXED = {12: 6, 24: 12, 48: 24}
-
-
-class Log(NamedTuple):
-    """The state of `Recorded`: what happened, and the state of the base."""
-
-    probabilities: Vector
-    counts: Vector
-    starts: Vector
-    chances: Any
-    played: Vector
-    totals: Vector
-    base: Any
-
-
-@register
-@dataclass(frozen=True)
-class Recorded(ae.Policy):
-    """A policy that looks at every slot, with a log of its draws."""
-
-    base: ae.Policy
-
-    def __post_init__(self) -> None:
-        self._set(base=as_spec(self.base, ae.Policy))
-
-    def with_calendar(self, calendar: Calendar) -> "Recorded":
-        return replace(self, base=self.base.with_calendar(calendar))
-
-    def kernels(self) -> SlotKernels:
-        return record(self.base.kernels())
-
-    def initial(self, arms: int) -> Log:
-        return self.initial_for(arms, 10_000)
-
-    def initial_for(self, arms: int, slots: int, covariates: int = 0) -> Log:
-        base = self.base.initial_for(arms, slots, covariates)
-        rows = np.zeros(slots), np.zeros((slots, arms)), np.zeros(slots), np.full(slots, np.nan)
-        return Log(np.zeros(arms), np.zeros(2), *rows, base)
-
-    def params(self, arms: int, horizon: int) -> Any:
-        return self.base.params(arms, horizon)
-
-
-@cache
-def record(base: SlotKernels) -> SlotKernels:
-    """The kernels of a base policy, which also write the log."""
-    base_decide, base_observe = base
-
-    def decide(state: Log, params: Any, t: int, rng: np.random.Generator) -> tuple[int, int]:
-        arm, slots = base_decide(state.base, params, t, rng)
-        row = int(state.counts[0])
-        state.starts[row] = t
-        for each in range(state.probabilities.shape[0]):
-            state.probabilities[each] = state.base.probabilities[each]
-            state.chances[row, each] = state.base.probabilities[each]
-        state.counts[0] += 1.0
-        return arm, slots
-
-    def observe(
-        state: Log, params: Any, t: int, arm: int, total: float, covariates: Vector
-    ) -> None:
-        if t < 0 and state.counts[1] == 0.0:
-            state.counts[1] = -t
-        place = t + int(state.counts[1])
-        state.played[place], state.totals[place] = arm, total
-        base_observe(state.base, params, t, arm, total, covariates)
-
-    return SlotKernels(decide, observe)
 
 
 class Part(NamedTuple):
@@ -124,11 +57,11 @@ def list_parts(runs: int) -> Iterator[Part]:
         yield Part("no difference", name, 0.0, floors, count)
     for name in list_worlds():
         for lift in (0.05, 0.1, 0.2):
-            yield Part("coverage", name, lift, floors, runs // 4)
+            yield Part("coverage", name, lift, floors, runs // 8)
     for block in FIXED:
         blocks = HOURS // block // 2
         policy = f"fixed-switchback(block={block}, blocks_per_arm={blocks})"
-        yield Part("fixed", "real series", 0.1, policy, runs // 4)
+        yield Part("fixed", "real series", 0.1, policy, runs // 8)
 
 
 def list_worlds() -> dict[str, Any]:
@@ -153,17 +86,12 @@ def list_worlds() -> dict[str, Any]:
 
 
 @cache
-def prepare_part(part: Part) -> tuple[Task, Prepared]:
-    """Compile a part, once in a process.
-
-    Policies of one's own are rehearsed in plain Python, which takes minutes for this one.
-    """
+def prepare_part(part: Part) -> tuple[Task, Any]:
+    """Compile a part, once in a process."""
     bandit = list_worlds()[part.world](part.lift)
-    policy = Recorded(ae.parse(part.policy)).with_calendar(bandit.calendar)
+    policy = Recording(ae.parse(part.policy)).with_calendar(bandit.calendar)
     task = Task(policy, bandit, "slotwise", HOURS, (HOURS,), SEED, range(1))
-    engine, params = bandit.engine("slotwise", HOURS), policy.params(2, HOURS)
-    driver = compile_driver(policy.kernels(), engine, task.initial_state(), params)
-    return task, Prepared(driver, engine, params, task.made_by)
+    return task, prepare(task)
 
 
 def play(part: Part, first: int, last: int) -> list[Trial]:

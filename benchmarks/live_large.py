@@ -27,7 +27,7 @@ def build(storage: Storage, slots: int, player: Player) -> ExperimentState:
     while state.next_slot < slots:
         with storage.writing(record.id) as log:
             for _ in range(min(PIECE, slots - state.next_slot)):
-                slot = decide(log, state, None, None)
+                slot = decide(log, state, record, None, None)
                 telling = TotalInput(slot.slot, player.total(slot.arm))
                 tell(log, state, record, telling, revise=False, confirm=False)
                 if is_snapshot_due(state):

@@ -60,9 +60,10 @@ from aftereffect.errors import (
     UnlikelyTotalError,
     WorkerError,
 )
-from aftereffect.inference import Results
+from aftereffect.inference import Guardrail, Results
 from aftereffect.lag import LagEstimate, estimate_lag
 from aftereffect.live import Experiment, delete_experiment, open_storage
+from aftereffect.planning import Plan, plan
 from aftereffect.policies import (
     AdaptiveSwitchback,
     ArsClw,
@@ -110,6 +111,7 @@ __all__ = [
     "Floors",
     "GeneralizedOdaaf",
     "Geometric",
+    "Guardrail",
     "HistoryBandit",
     "HoldBack",
     "Immediate",
@@ -126,6 +128,7 @@ __all__ = [
     "OutputError",
     "ParameterError",
     "PerArm",
+    "Plan",
     "Policy",
     "PolicyKernels",
     "PolicyRuns",
@@ -160,6 +163,7 @@ __all__ = [
     "growth",
     "open_storage",
     "parse",
+    "plan",
     "register",
     "rewards",
     "simulate",

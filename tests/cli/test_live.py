@@ -179,6 +179,7 @@ def test_json(run):
         "rounds": 1,
         "mean": 1.5,
         "floor": None,
+        "stopped": None,
     }
     assert status["next"] == {
         "slot": 1,
@@ -220,6 +221,7 @@ def test_csv(run):
         "rounds": "0",
         "mean": "",
         "floor": "",
+        "stopped": "",
     }
     assert run("history", "banner", "--format", "csv").startswith(
         "slot,arm,played,round,hold,total,missing,learned,revisions,decided_at,received_at,time,probability\n0,A,"

@@ -53,9 +53,9 @@ def test_numbers_and_missing_ones(tmp_path):
     path = tmp_path / "totals.csv"
     path.write_text("slot,total,arm\n0,1e3,\n1,,\n2,-.5, B \n3,0,\n4,0e-999,\n")
     assert read_totals_file(path) == [
-        (0, 1000.0, None, {}),
-        (1, None, None, {}),
-        (2, -0.5, "B", {}),
-        (3, 0, None, {}),
-        (4, 0, None, {}),
+        (0, 1000.0, None, {}, {}),
+        (1, None, None, {}, {}),
+        (2, -0.5, "B", {}, {}),
+        (3, 0, None, {}, {}),
+        (4, 0, None, {}, {}),
     ]

@@ -49,6 +49,7 @@ def test_heavy_modules_are_not_imported_before_use(statement):
         (ae.rewards.RewardLaw, samples.REWARDS),
         (ae.Bandit, (*samples.BANDITS, *samples.ADVERSARIAL, *samples.DEMAND)),
         (ae.Defects, samples.DEFECTS),
+        (ae.Guardrail, samples.GUARDRAILS),
         (ae.rewards.Schedule, samples.SCHEDULES),
     ],
 )
@@ -63,6 +64,7 @@ def test_samples_cover_everything_registered(kind, sample):
         (ae.Policy, ae),
         (ae.Bandit, ae),
         (ae.Defects, ae),
+        (ae.Guardrail, ae),
         (ae.Delay, ae.delays),
         (ae.growth.Growth, ae.growth),
         (ae.rewards.RewardLaw, ae.rewards),

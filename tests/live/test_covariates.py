@@ -322,7 +322,7 @@ def test_exports_have_a_column_for_each(tmp_path):
     for suffix, read in ((".csv", pl.read_csv), (".parquet", pl.read_parquet)):
         experiment.export(tmp_path / f"history{suffix}")
         frame = read(tmp_path / f"history{suffix}")
-        assert frame.columns == [*SlotRecord._fields[:-1], *NAMES]
+        assert frame.columns == [*SlotRecord._fields[:-2], *NAMES]
         assert frame["rain"].to_list() == [1.5, None, None]
         assert frame["temperature"].to_list() == [None, None, None]
     assert pl.read_parquet(tmp_path / "history.parquet").schema["temperature"] == pl.Float64

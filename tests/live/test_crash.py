@@ -1,11 +1,14 @@
 """Processes that are killed, in short; ``make crash-test`` is the long version."""
 
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import crash_service
 
 TESTS = Path(__file__).parents[1] / "support"
 
@@ -43,6 +46,25 @@ def test_services_killed_under_load(storage):
     answered = int(re.search(r"answered (\d+) decisions", said.replace(",", ""))[1])
     assert answered >= 4  # one for each kill: a busy machine answers few
     assert "lost 0, decisions changed 0, doubled 0, experiments damaged 0, errors 0" in said
+
+
+def test_a_client_that_hangs_is_an_error(monkeypatch):
+    """Nothing listens there: clients retry, and whoever waits for their answers says which had none."""
+    monkeypatch.setattr(crash_service, "PATIENCE", 0.1)
+    monkeypatch.setattr(crash_service, "RETRY_FOR", 3.0)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        clients = crash_service.Clients([f"http://127.0.0.1:{nobody.getsockname()[1]}"])
+        clients.wait_for_any()
+        assert clients.errors == [
+            "no answer within 0.1 s: "
+            + ", ".join(
+                f"client {number} of {name}" for name in ("rounds", "slots") for number in range(3)
+            )
+        ]
+        monkeypatch.setattr(crash_service, "PATIENCE", 30)
+        clients.end()
+    assert len(clients.errors) == 7  # each client gave up by itself
 
 
 @pytest.mark.parametrize("storage", ["sqlite", "postgresql"])

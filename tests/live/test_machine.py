@@ -3,9 +3,11 @@
 The model here knows the rules from their description alone: which slots a round has, when it
 closes, what is learned."""
 
+import json
 import threading
 from contextlib import contextmanager
 from itertools import count
+from types import SimpleNamespace
 
 import hypothesis.strategies as st
 import pytest
@@ -20,7 +22,8 @@ from hypothesis.stateful import (
 )
 
 import aftereffect as ae
-from aftereffect.live import _slot_state, chain_start, make_state
+from aftereffect.inference import Effect
+from aftereffect.live import _guardrails, _slot_state, _state, chain_start, make_state
 from aftereffect.live._snapshots import take_snapshot
 
 ARMS = ("A", "B", "C")
@@ -32,16 +35,40 @@ POLICIES = [
     "round-robin",
     "ars-exp3(beta=0.3)",
     "mini-batch(size=3)",
+    # The control and C keep a share of the rounds.
+    "floors(ucb1, [0.3, 0, 0.2])",
+    "floors(ars-ucb(growth=power(1)), [0.25, 0, 0.25])",
+    "floors(exp3, [0.5, 0, 0])",
 ]
+#: Of these, arms may be stopped: policies that draw their arms, and learn from any arm.
+STOPPABLE = ("floors(ucb1", "floors(ars-ucb")
 #: These look at every slot.
 SLOT_POLICIES = [
     "fixed-switchback(block=3)",
     "optimal-switchback(carryover=2, blocks=9)",
     "adaptive-switchback(slots_per_day=2, delay=interval(0, 2))",  # small: it is folded at every step
+    "floors(fixed-switchback(block=2), [0.3, 0.2, 0])",
+    "floors(adaptive-switchback(slots_per_day=2, delay=interval(0, 2)), [0.2, 0, 0.2])",
 ]
 EXAMPLES = {"memory": 200, "sqlite": 60, "postgresql": 25}
 TOTALS = st.sampled_from([0.0, 1.0, 2.5, 7.0, None])
+#: Numbers of guardrails: with the last but one an arm shows harm, and with the last an analysis fails.
+NUMBERS = st.sampled_from([*[0.0, 1.0, 2.0, None] * 4, 8.0, 9.0])
+HARM, FAILURE = 8.0, 9.0
+GUARDED = ("complaints", "refunds")
 NAMES = count()
+
+
+def analyse(trial, names, level):
+    """In place of an analysis, which would take long: an arm with the number 8 shows harm."""
+    if FAILURE in trial.totals:
+        raise ZeroDivisionError("nine")
+    harmful = {int(arm) for arm in trial.played[trial.totals == HARM]}
+    effects = tuple(
+        Effect(names[arm], names[0], 30.0, 10.0 if arm in harmful else -10.0, None, 3.0, None, None)
+        for arm in range(1, len(names))
+    )
+    return SimpleNamespace(effects=effects, blocks=len(trial.starts), mean=1.0)
 
 
 class CrashError(Exception):
@@ -85,7 +112,16 @@ class Machine(RuleBasedStateMachine):
 
     def begin(self, policy, seed):
         self.name = f"machine-{next(NAMES)}"
-        self.settings = {**self.common, "policy": policy, "seed": seed}
+        self.may_stop = policy.startswith(STOPPABLE) or self.common["arms"] is not ARMS
+        self.settings = {
+            **self.common,
+            "policy": policy,
+            "seed": seed,
+            "guardrails": [
+                ae.Guardrail("complaints", stops=self.may_stop),
+                ae.Guardrail("refunds", harm="less"),
+            ],
+        }
         self.clients = [
             ae.Experiment.create(self.name, **self.settings, storage=Fragile(self.connect()))
             for _ in range(2)
@@ -98,8 +134,45 @@ class Machine(RuleBasedStateMachine):
         self.round = None  # the arm, the slots and the last planned slot of the open round
         self.rounds = 0  # that were closed
         self.learned = set()
+        self.guarded = {}  # by slot: the numbers of the guardrails
+        self.told = False  # whether some came since guardrails were judged
+        self.stopped = set()
+        self.problem = None
 
     # The model
+
+    def judge(self):
+        """What guardrails say before a round begins, by their description alone."""
+        if not (self.may_stop and self.told) or self.stopped == {"B", "C"}:
+            return
+        self.told = False
+        numbers = {slot: row["complaints"] for slot, row in self.guarded.items()}
+        self.problem = "complaints: nine" if FAILURE in numbers.values() else None
+        if self.problem is None and self.decided:
+            first = min(self.decided)
+            self.stopped |= {
+                self.find_played(slot)
+                for slot, number in numbers.items()
+                if number == HARM and slot >= first
+            } - {"A"}
+
+    def find_played(self, slot):
+        """The arm that was played: of a skipped slot without a total, the one before."""
+        for before in range(slot, -1, -1):
+            total, arm = self.totals_by_slot.get(before, (None, None))
+            if arm is not None and (total is not None or before in self.decided):
+                return arm
+            if before in self.decided:
+                return self.decided[before].arm
+        return "A"
+
+    def check_stops(self, slot):
+        """No stopped arm is played, and the recorded probabilities say so."""
+        if slot.probabilities is not None and slot.slot == self.begun:
+            assert sum(slot.probabilities.values()) == pytest.approx(1)
+            assert slot.probabilities[slot.arm] > 0
+            assert all(slot.probabilities[arm] == 0 for arm in self.stopped)
+            assert slot.arm not in self.stopped
 
     def is_complete(self):
         """Whether the open round has all that it was planned for."""
@@ -130,10 +203,14 @@ class Machine(RuleBasedStateMachine):
                 if event.kind == "decision"
             ]
         carried = []
+        if self.round is None or self.is_complete():
+            self.judge()
+            self.begun = slot.slot
         if self.is_complete():
             arm, slots, _ = self.round
             learned = self.learnable()
-            assert learned or slot.arm == arm  # where nothing was learned the same is planned again
+            # Where nothing was learned the same is planned again.
+            assert learned or slot.arm == arm or arm in self.stopped
             self.learned |= learned
             self.rounds += 1
             self.round = None
@@ -149,6 +226,7 @@ class Machine(RuleBasedStateMachine):
         assert (slot.round, slot.arm, until) == (self.rounds, arm, last)
         assert slot.hold == (slot.slot > until)
         assert slot.until == max(until, slot.slot)
+        self.check_stops(slot)
         slots.append(slot.slot)
         self.decided[slot.slot] = slot
         self.next += 1
@@ -181,13 +259,18 @@ class Machine(RuleBasedStateMachine):
         else:
             self.take(self.clients[who].ask())
 
-    @rule(who=who, times=st.integers(1, 8))
-    def ask_and_tell(self, who, times):
-        """A well-behaved client."""
+    @rule(who=who, times=st.integers(1, 8), harmful=st.sampled_from([None, *ARMS]))
+    def ask_and_tell(self, who, times, harmful):
+        """A well-behaved client; an arm may do harm."""
         for _ in range(0 if self.ended else times):
             slot = self.clients[who].ask(self.next)
             self.take(slot)
-            self.clients[1 - who].tell(slot.slot, 1)
+            counted = None
+            if harmful is not None:
+                counted = {"complaints": HARM if slot.arm == harmful else 0.0}
+                self.guarded[slot.slot] = dict.fromkeys(GUARDED) | counted
+                self.told = True
+            self.clients[1 - who].tell(slot.slot, 1, guardrails=counted)
             self.note(slot.slot, 1.0)
 
     @precondition(lambda self: self.decided)
@@ -268,6 +351,38 @@ class Machine(RuleBasedStateMachine):
         if not same:
             self.totals_by_slot[number] = total, played
             self.learned.discard(number)
+
+    @precondition(lambda self: self.totals_by_slot)
+    @rule(
+        who=who,
+        numbers=st.dictionaries(st.sampled_from(GUARDED), NUMBERS),
+        revise=st.booleans(),
+        data=st.data(),
+    )
+    def tell_guardrails(self, who, numbers, revise, data):
+        """Later than the total, the same again, others, a revision: whatever comes of it."""
+        slot = data.draw(st.sampled_from(sorted(self.totals_by_slot)))
+        total, played = self.totals_by_slot[slot]
+        before = self.guarded.get(slot, dict.fromkeys(GUARDED))
+        changes = {name: number for name, number in numbers.items() if before[name] != number}
+        replaces = any(before[name] is not None for name in changes)
+        refused = changes and (self.ended or (replaces and not revise))
+
+        def call_tell():
+            if total is None:
+                return self.clients[who].mark_missing(slot, guardrails=numbers, revise=revise)
+            return self.clients[who].tell(
+                slot, total, arm=played, guardrails=numbers, revise=revise
+            )
+
+        if refused:
+            with pytest.raises(ae.ConflictError):
+                call_tell()
+            return
+        assert call_tell().change == ("revised" if changes else "unchanged")
+        if changes:
+            self.guarded[slot] = before | numbers
+            self.told = True
 
     @rule(who=who)
     def tell_nobody_asked(self, who):
@@ -356,6 +471,17 @@ class Machine(RuleBasedStateMachine):
         assert {slot: total for slot, (_, total) in recorded.items()} == {
             slot: total for slot, (total, _) in self.totals_by_slot.items()
         }
+        told = {
+            event.slot: (event.revision, json.loads(event.guardrails))
+            for event in events
+            if event.kind == "guardrails"
+        }
+        assert {slot: row for slot, (_, row) in told.items()} == {
+            slot: [row[name] for name in GUARDED] for slot, row in self.guarded.items()
+        }
+        stops = [event for event in events if event.kind == "stop"]
+        assert sorted(ARMS[event.arm] for event in stops) == sorted(self.stopped)
+        assert {event.slot for event in stops} <= set(self.decided)
         start = chain_start(self.clients[0].record)
         fold = make_state(self.clients[0].settings, start).fold_all(events)
         folded = as_one(fold)
@@ -381,6 +507,12 @@ class Machine(RuleBasedStateMachine):
         assert [line.slot for line in lines] == list(range(self.next))
         assert {line.slot for line in lines if line.learned} == learned
         assert {line.slot for line in lines if line.arm is None} == self.skipped
+        assert [line.guardrails for line in lines] == [
+            self.guarded.get(slot) for slot in range(self.next)
+        ]
+        assert {arm.arm for arm in status.arms if arm.stopped} == self.stopped
+        if self.may_stop:
+            assert status.guardrail_problem == self.problem
         for arm in status.arms:
             brought = [total for total, played in totals.values() if played == arm.arm]
             assert arm.mean == (pytest.approx(sum(brought) / len(brought)) if brought else None)
@@ -398,7 +530,7 @@ class SlotMachine(Machine):
     """The same with policies that look at every slot: no block waits for totals, and every total can be replaced."""
 
     common = {  # noqa: RUF012
-        "arms": ARMS,
+        "arms": list(ARMS),
         "horizon": 10_000,
         "slot": "1h",
         "start": "2026-03-28T22:00",
@@ -421,14 +553,15 @@ class SlotMachine(Machine):
     def take(self, slot):
         assert slot.slot == self.next
         assert slot.time == self.clients[0].settings.find_time(slot.slot)
-        assert sum(slot.probabilities.values()) == pytest.approx(1)
-        assert slot.probabilities[slot.arm] > 0
         if self.round is None or self.is_complete():
+            self.judge()
+            self.begun = slot.slot
             self.rounds += self.round is not None
             self.learned |= self.learnable()
             self.round = [slot.arm, None, slot.until]
         assert (slot.round, slot.arm, slot.until) == (self.rounds, self.round[0], self.round[2])
         assert not slot.hold
+        self.check_stops(slot)
         self.decided[slot.slot] = slot
         self.next += 1
 
@@ -447,6 +580,8 @@ def as_one(state):
 @pytest.mark.parametrize("machine", [Machine, SlotMachine])
 def test_whatever_clients_do_the_promises_hold(machine, connect, request, monkeypatch):
     monkeypatch.setattr(_slot_state, "_ROOM", 8)  # so that the state of a policy grows
+    monkeypatch.setattr(_guardrails, "analyse", analyse)
+    monkeypatch.setattr(_state, "_JUDGED_AGAIN", 0)
     kind = request.node.callspec.params["connect"]
     run_state_machine_as_test(
         lambda: machine(connect),

@@ -7,7 +7,7 @@ import pytest
 
 import aftereffect as ae
 from aftereffect.inference import analyse
-from aftereffect.live import _results
+from aftereffect.live import _results, _trials
 from worlds import play_shop
 
 
@@ -20,7 +20,8 @@ def shop():
 
 def read(experiment):
     with experiment._log.reading() as (view, state):
-        return _results.read_trial(experiment._log, view, state)
+        first, (trial,) = _trials.read_trials(view, experiment.record, state, _results.MAX_CELLS)
+        return first, trial
 
 
 def test_results_of_an_experiment(shop):
@@ -41,6 +42,45 @@ def test_results_of_an_experiment(shop):
     assert results.history[-1].effects == results.effects
     assert results.history[-1].slots == results.slots <= 1_000
     assert results.history[-1].time == shop.settings.find_time(results.slots)
+
+
+def test_the_rule_is_recorded_with_the_experiment():
+    storage = ae.open_storage("memory://")
+    with play_shop(slots=700, lift=0.2, storage=storage, stop_when_loss_below=5) as experiment:
+        assert experiment.status().stop_when_loss_below == 5
+        assert experiment.results().stops is True
+        assert experiment.results(stop_when_loss_below=7).stop_when_loss_below == 7
+    again = ae.Experiment.open("shop", storage=storage)
+    assert again.results().describe()[-1].startswith("The rule says stop: the expected loss is be")
+    with pytest.raises(ae.ConflictError, match=r"stop_when_loss_below is 5\.0, got 6\.0"):
+        play_shop(slots=0, storage=storage, stop_when_loss_below=6)
+    with play_shop(slots=0) as plain:
+        assert "stop_when_loss_below" not in plain.settings.to_json()
+        assert plain.status().stop_when_loss_below is None
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"stop_when_loss_below": 0}, "stop_when_loss_below must be a number above 0"),
+        ({"stop_when_loss_below": "5"}, "stop_when_loss_below must be a number above 0"),
+        (
+            {"stop_when_loss_below": 5, "policy": "ars-ucb", "reward_range": (0, 1)},
+            "no rule can say when to stop: results need the probabilities .* ars-ucb",
+        ),
+        (
+            {"stop_when_loss_below": 5, "arms": [f"arm {number}" for number in range(41)]},
+            "no rule can say when to stop: results compare at most 40 arms",
+        ),
+    ],
+)
+def test_rules_that_are_refused(given, message):
+    storage = ae.open_storage("memory://")
+    plain = {"arms": ["A", "B"], "policy": "fixed-switchback", "storage": storage}
+    with pytest.raises(ae.ParameterError, match=message) as caught:
+        ae.Experiment.create("shop", **plain | given)
+    assert caught.value.field == "stop_when_loss_below"
+    assert storage.names() == []
 
 
 def test_results_are_written_as_json(shop):
@@ -118,6 +158,28 @@ def test_experiments_that_have_just_begun(prepare):
         assert str(results.effects[0]).startswith("Not yet: too little is known")
 
 
+@pytest.mark.parametrize(("total", "shown"), [(0, "0"), (-5, "-1,000")])
+def test_totals_that_cannot_be_compared_in_percent(total, shown):
+    """They say so, and not that effects have not arrived; with larger totals there are results."""
+    with play_shop(slots=0) as experiment:
+        for slot in range(200):
+            experiment.ask(slot)
+            experiment.tell(slot, total)
+        results = experiment.results(stop_when_loss_below=5)
+        assert results.describe() == [
+            "Not yet: arms are compared in percent, so the totals must have a positive sum, and "
+            f"that of the 200 totals so far is {shown}.",
+            "The rule says go on: too little is known.",
+        ]
+        assert (results.blocks, results.effects[0].is_shown) == (0, False)
+        assert json.loads(json.dumps(results.to_dict()))["obstacle"] == results.describe()[0]
+        for slot in range(200, 300):
+            experiment.ask(slot)
+            experiment.tell(slot, 100, confirm=True)
+        better = experiment.results()
+        assert (better.obstacle, better.mean > 0) == (None, True)
+
+
 def test_slots_without_times():
     with ae.Experiment.create(
         "plain", arms=["A", "B"], policy="exp3", reward_range=(0, 1), horizon=500, seed=1,
@@ -166,7 +228,7 @@ def test_of_long_experiments_the_first_slots_are_read(shop, monkeypatch):
     monkeypatch.setattr(_results, "MAX_CELLS", 1_200)
     trial = read(shop)[1]
     assert len(trial.totals) == len(trial.places) == 600
-    monkeypatch.setattr(_results, "MAX_ROUNDS", 3)
+    monkeypatch.setattr(_trials, "MAX_ROUNDS", 3)
     shorter = read(shop)[1]
     assert shorter.starts.tolist() == trial.starts[:3].tolist()
     assert len(shorter.totals) == len(shorter.played) == len(shorter.places) == trial.starts[3]

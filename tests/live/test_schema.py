@@ -27,7 +27,7 @@ def test_a_newer_schema_is_refused(whole):
     ):
         with pytest.raises(
             ae.StorageError,
-            match=r"its tables have version 8, made by a newer aftereffect; this version can read up to 6: update aftereffect$",
+            match=r"its tables have version 8, made by a newer aftereffect; this version can read up to 7: update aftereffect$",
         ):
             call()
     assert lines_of(whole) == before
@@ -110,6 +110,16 @@ def test_a_database_of_every_schema_still_opens(tmp_path, version):
     assert lines_of(path)["aftereffect_schema"] == [f"({VERSION},)"]
 
 
+def test_rules_guardrails_and_stops_of_the_seventh_schema(tmp_path):
+    with ae.Experiment.open("kept", storage=url(restore(tmp_path, 7))) as experiment:
+        status = experiment.status()
+        assert status.stop_when_loss_below == 2.5
+        assert [arm.arm for arm in status.arms if arm.stopped] == ["C"]
+        assert status.guardrail_problem == "complaints: out of order"
+        assert experiment.history()[7].guardrails == {"complaints": 3.0, "refunds": 2.0}
+        assert experiment.verify().difference is None
+
+
 def test_snapshots_of_older_tables_are_not_read(whole):
     """Those of version 5 do not say how many slots there were when the last total came."""
     with sqlite3.connect(whole) as connection:
@@ -121,6 +131,7 @@ def test_snapshots_of_older_tables_are_not_read(whole):
             "UPDATE aftereffect_experiments SET snapshot = ?, snapshot_digest = ?",
             (old, fingerprint(old)),
         )
+        connection.execute("ALTER TABLE aftereffect_events DROP COLUMN guardrails")
         connection.execute("UPDATE aftereffect_schema SET version = 5")
     connection.close()
     with ae.Experiment.open("banner", storage=url(whole)) as experiment:
@@ -207,6 +218,7 @@ def test_the_tables_in_postgresql_are_migrated_too(postgres):
         "ALTER TABLE aftereffect_events RENAME COLUMN total TO value",
         "ALTER TABLE aftereffect_events DROP COLUMN probabilities",
         "ALTER TABLE aftereffect_events DROP COLUMN covariates",
+        "ALTER TABLE aftereffect_events DROP COLUMN guardrails",
         "ALTER TABLE aftereffect_tokens DROP COLUMN seal",
         "DROP TABLE aftereffect_removed",
         "UPDATE aftereffect_schema SET version = 1",

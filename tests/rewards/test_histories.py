@@ -190,3 +190,48 @@ def test_a_history_that_reaches_into_the_experiment_is_refused(tmp_path):
     text = "time,total\n2026-03-02T00:00,1\n2026-03-02T01:00,2\n"
     with pytest.raises(ae.InputError, match="line 3: 2026-03-02T01:00:00 is not before the start"):
         read(tmp_path, text, start="2026-03-02T01:00")
+
+
+@pytest.mark.parametrize(
+    ("start", "timezone", "message"),
+    [
+        (
+            "2026-03-29T02:30",
+            "Europe/Berlin",
+            r"they skip 2026-03-29T02:30:00: .*29T03:30:00\+02:00",
+        ),
+        (
+            "2026-10-25T02:30",
+            "Europe/Berlin",
+            r"twice: for the first, give 2026-10-25T02:30:00\+02:00",
+        ),
+        ("2026-10-25T02:30+01:00", "Europe/Berlin", "cannot be the second of two"),
+        ("2026-10-04T02:00", "Australia/Sydney", r"they skip 2026-10-04T02:00:00"),
+    ],
+)
+@pytest.mark.parametrize("slot", ["1h", "1d"])
+def test_a_start_that_clocks_skip_or_show_twice_does_not_move(slot, start, timezone, message):
+    with pytest.raises(ae.ParameterError, match=message) as refused:
+        place_history(slot, start, timezone, None)
+    assert refused.value.field == "start"
+
+
+@pytest.mark.parametrize(
+    ("start", "begins"),
+    [
+        ("2026-10-25T02:30+02:00", "2026-10-25T02:30:00+02:00"),  # the first of two
+        ("2026-10-25T03:00", "2026-10-25T03:00:00+01:00"),
+        ("2026-03-29T03:00", "2026-03-29T03:00:00+02:00"),
+        ("2026-03-29T01:00Z", "2026-03-29T03:00:00+02:00"),
+    ],
+)
+def test_starts_beside_a_change_of_clocks(start, begins):
+    clock, _, _ = place_history("1h", start, "Europe/Berlin", None)
+    assert clock.find_time(0).isoformat() == begins
+
+
+def test_after_a_history_the_next_hour_is_one_that_clocks_show():
+    past = [("2026-03-29T00:00", 1), ("2026-03-29T01:00", 2)]
+    clock, totals, _ = place_history("1h", None, "Europe/Berlin", past)
+    assert clock.find_time(0).isoformat() == "2026-03-29T03:00:00+02:00"
+    assert totals == (1.0, 2.0, None)

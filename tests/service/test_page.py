@@ -1,6 +1,8 @@
 """The page, in a real browser, on a real service."""
 
 import csv
+import json
+import math
 import os
 import re
 import shutil
@@ -10,11 +12,13 @@ from itertools import pairwise
 from types import SimpleNamespace
 from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
 from playwright import sync_api
 
 from aftereffect import Experiment, open_storage
-from aftereffect.live import events
+from aftereffect.cli import main
+from aftereffect.live import _state, events
 from aftereffect.service import create_token
 from playing import LATE, played, under
 from services import Process, in_thread
@@ -279,6 +283,157 @@ def test_what_we_know(storage, serve, visit):
     )
     labels = [label for label, _ in read_ticks(page, "known-chart")]
     assert "Mon 16 Mar" in labels
+
+
+def span(middle, low, high, write):
+    """An effect with its interval, as the page writes it."""
+    if low is None and high is None:
+        return "not yet"
+    if high is None:
+        return f"{write(middle)} (at least {write(low)})"
+    if low is None:
+        return f"{write(middle)} (at most {write(high)})"
+    return f"{write(middle)} ({write(low)} to {write(high)})"
+
+
+def percent(number):
+    return f"{number:+.1f} %".replace("+0.0", "0.0" if number <= 0 else "+0.0")
+
+
+def percents(effect):
+    return span(effect["percent"], effect["low"], effect["high"], percent)
+
+
+def chance(share):
+    return "over 99 %" if share > 0.99 else "under 1 %" if share < 0.01 else f"{100 * share:.0f} %"
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    """An experiment with three arms of which C was stopped, and a rule to stop."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('guarded')}/live.db"
+    rng = np.random.default_rng(3)
+    with pytest.MonkeyPatch.context() as patch, open_storage(url) as storage:
+        patch.setattr(_state, "_JUDGED_AGAIN", 0.3)
+        experiment = play_shop(
+            "guarded", slots=0, storage=storage, arms=["A", "B", "C"],
+            policy="fixed-switchback(block=3)", control_share=0.3, floors={"B": 0.3, "C": 0.3},
+            stop_when_loss_below=5, history=None,
+            guardrails=["guardrail(complaints, tolerated=2.5, stops=true)", "guardrail(refunds, harm=less)"],
+        )  # fmt: skip
+        for slot in range(620):
+            arm = experiment.ask(slot).arm
+            counts = {"complaints": rng.poisson(200 * (1.4 if arm == "C" else 1)), "refunds": 3}
+            total = 100 * rng.lognormal(0, 0.05) * (1.2 if arm == "B" else 1)
+            experiment.tell(slot, round(total, 2), guardrails=counts)
+        assert experiment.status().arms[2].stopped
+    with in_thread(url) as address:
+        yield SimpleNamespace(url=url, page=f"{address}/#guarded")
+
+
+def test_every_number_of_the_card_is_that_of_the_results(guarded, visit, capsys):
+    """Those of `aftereffect results --format json`: tables, sentences, and the chart, look by look."""
+    assert main(["results", "guarded", "--format", "json", "--storage", guarded.url]) == 0
+    results = json.loads(capsys.readouterr().out)
+    page = visit(guarded.page)
+    sentences = part(page, "known-sentences").locator("li")
+    expect(sentences).to_have_text(results["sentences"])
+    assert any("The rule says" in sentence for sentence in results["sentences"])
+    assert any("C is stopped" in sentence for sentence in results["sentences"])
+    effects, best = results["effects"], results["probabilities"]
+    amounts = [[effect[f"amount{end}"] for end in ("", "_low", "_high")] for effect in effects]
+    largest = max(abs(number) for row in amounts for number in row if number is not None)
+    digits = max(0, 3 - math.floor(math.log10(largest)))
+
+    def amount(number):
+        return ("+" if number > 0 else "") + f"{number:,.{digits}f}"
+
+    names = [f"{effect['arm']}{' (stopped)' * (effect['arm'] == 'C')}" for effect in effects]
+    assert read_cells(page, "known-table") == [
+        ["A", "control", "\u2013", chance(best["A"])],
+        *(
+            [name, percents(effect), span(*row, amount), chance(best[effect["arm"]])]
+            for name, effect, row in zip(names, effects, amounts, strict=True)
+        ),
+    ]
+    expect(part(page, "known-note")).to_contain_text(f"probability of {100 * results['level']:g} %")
+    limits = ["complaints (more than 2.5 % more does harm)", "refunds (less does harm)"]
+    assert read_cells(page, "known-guardrails") == [
+        [name, limit, percents(arm), arm["verdict"]]
+        for limit, found in zip(limits, results["guardrails"], strict=True)
+        for name, arm in zip(names, found["arms"], strict=True)
+    ]
+    verdicts = [arm["verdict"] for found in results["guardrails"] for arm in found["arms"]]
+    assert "harm shown" in verdicts
+    assert "not shown" in verdicts
+    expect(part(page, "known-guardrails-note")).to_contain_text("with a probability of 95 %")
+    reader = part(page, "known-chart").get_by_role("slider")
+    looks = [
+        look
+        for look in results["history"]
+        if any((effect["low"], effect["high"]) != (None, None) for effect in look["effects"])
+    ]
+    assert len(looks) > 20
+    reader.focus()
+    page.keyboard.press("Home")
+    for look in looks:
+        said = reader.get_attribute("aria-valuetext").replace("\u00a0", " ")
+        for effect in look["effects"]:
+            assert f"{effect['arm']} {percents(effect)}" in said
+        page.keyboard.press("ArrowRight")
+    legend = part(page, "known-chart").locator(".legend li")
+    expect(legend).to_have_text(["B against A", "C (stopped) against A"])
+
+
+def read_cells(page, name):
+    """The texts of a table, without spaces that do not break."""
+    rows = part(page, name).locator("tbody tr")
+    expect(rows.first).to_be_visible()
+    return [
+        [text.strip().replace("\u00a0", " ") for text in row.locator("th, td").all_inner_texts()]
+        for row in rows.all()
+    ]
+
+
+def test_a_stopped_arm_is_marked_wherever_arms_are_listed(guarded, visit):
+    page = visit(guarded.page)
+    drawn(page)
+    status = Experiment.open("guarded", storage=guarded.url).status()
+    reason = status.arms[2].stopped
+    expect(part(page, "notes")).to_contain_text(f"C is stopped: {reason}.")
+    expect(fact(page, "guardrails")).to_have_text(", ".join(status.guardrails))
+    expect(fact(page, "rule to stop")).to_have_text("an expected loss below 5 EUR per hour")
+    for place in ("arms", "shares", "totals", "means"):
+        expect(part(page, place)).to_contain_text("C (stopped)")
+    page.locator("[data-part=back]").click()
+    expect(page.locator(".experiments svg[aria-label*='(stopped)']")).to_have_count(1)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_guardrails_fit(guarded, visit, width):
+    page = visit(guarded.page, viewport={"width": width, "height": 844})
+    drawn(page)
+    expect(part(page, "known-guardrails")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_request_for_results_ends_when_nobody_looks(guarded, visit):
+    """It may take seconds; whoever looks again asks again."""
+    page = visit(guarded.page.partition("#")[0])
+    visit.seen.network_errors = True
+    page.route("**/results*", lambda _: None)  # the service never answers
+    with page.expect_request("**/results*"):
+        page.goto(guarded.page)
+    hide = """hidden => {
+        Object.defineProperty(document, 'hidden', { get: () => hidden, configurable: true });
+        document.dispatchEvent(new Event('visibilitychange'));
+    }"""
+    with page.expect_event("requestfailed", lambda request: "/results" in request.url):
+        page.evaluate(hide, True)
+    page.unroute("**/results*")
+    page.evaluate(hide, False)
+    expect(part(page, "known-guardrails")).to_be_visible()
+    expect(part(page, "known-problem")).to_be_hidden()
 
 
 def test_not_yet_and_why_nothing_is_known(storage, serve, visit, gallery):

@@ -52,6 +52,32 @@ def test_the_service_and_its_client(service, expected):
             client.experiment("banner").results()
 
 
+def test_a_recorded_rule(service, storage, capsys):
+    """On a service and on the command line, as `create` recorded it."""
+    address = ("--storage", storage)
+    with ae.Client(service) as client:
+        remote = play_shop("ruled", slots=30, create=client.create, stop_when_loss_below=1e-3)
+        with ae.Experiment.open("ruled", storage=storage) as local:
+            assert remote.status() == local.status()
+            assert remote.status().stop_when_loss_below == 1e-3
+            assert remote.results() == local.results()
+            (said,) = local.results().describe_rule()
+        assert remote.results().stops is False
+        assert remote.results(stop_when_loss_below=50).stop_when_loss_below == 50
+    assert main(["status", "ruled", *address]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == said
+    assert main(["status", "ruled", "--format", "json", *address]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["stop_when_loss_below"], answer["stops"]) == (1e-3, False)
+    command = ["create", "written", "--arms", "A,B", "--unit", "EUR"]
+    assert main([*command, "--stop-when-loss-below", "2.5", *address]) == 0
+    capsys.readouterr()
+    assert main(["results", "written", *address]) == 0
+    assert "The rule says go on: too little is known." in capsys.readouterr().out
+    assert main(["status", "shop", *address]) == 0
+    assert "rule" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("query", ["level=0.7", "level=x", "stop_when_loss_below=0"])
 def test_what_the_service_refuses(service, query):
     status, answer, _ = call(service, "GET", f"{PATH}?{query}")

@@ -11,25 +11,41 @@ import sys
 import sqlalchemy as sa
 
 import aftereffect as ae
+from aftereffect.live import _guardrails
 from aftereffect.live.storage import _schema
 from aftereffect.live.storage._schema import execute
+from playing import find_harm
 
-#: A policy that learns from rounds, and one that looks at every slot; by the names of experiments.
+#: A policy that learns from rounds, and one that looks at every slot, with floors and a guardrail
+#: that may stop an arm; by the names of experiments.
 SETTINGS = {
     "rounds": {"arms": ["A", "B"], "policy": "ars-ucb", "reward_range": (0, 10), "seed": 1},
-    "slots": {"arms": ["A", "B"], "policy": "fixed-switchback(block=2)", "seed": 1},
+    "slots": {
+        "arms": ["A", "B"],
+        "policy": "floors(fixed-switchback(block=5), [0.2, 0])",
+        "guardrails": ["guardrail(complaints, stops=true)"],
+        "seed": 1,
+    },
 }
 #: Events of SQLAlchemy; a connection is checked in after the commit.
 MOMENTS = ("begin", "before_cursor_execute", "after_cursor_execute", "commit", "checkin")
 
+
+def count(live):
+    """Numbers of the guardrails, if there are some."""
+    return dict.fromkeys(live.settings.guarded, 2)
+
+
 OPERATIONS = {
     "ask": lambda live: live.ask(),
     "ask again": lambda live: live.ask(live.status().slots),
-    "tell": lambda live: live.tell(live.status().awaited[0], 3),
+    "tell": lambda live: live.tell(live.status().awaited[0], 3, guardrails=count(live)),
     "tell, and a round closes": lambda live: live.tell_many(
-        (slot, 3) for slot in live.status().awaited
+        (slot, 3, None, None, count(live)) for slot in live.status().awaited
     ),
-    "mark missing": lambda live: live.mark_missing(live.status().awaited[0]),
+    "mark missing": lambda live: live.mark_missing(
+        live.status().awaited[0], guardrails=count(live)
+    ),
     "end": lambda live: live.end(),
 }
 
@@ -58,6 +74,7 @@ def is_killed(url, name, operation, point):
     process = os.fork()
     if process == 0:
         try:
+            _guardrails.analyse = find_harm
             live = ae.Experiment.open(name, storage=url)
             live.status()
             kill_at(live.storage.engine, point)
@@ -86,11 +103,11 @@ def prepare(url, name):
     live = ae.Experiment.create(name, **SETTINGS[name.partition("-")[0]], storage=url)
     for slot in range(2):
         live.ask()
-        live.tell(slot, slot)
+        live.tell(slot, slot, guardrails=count(live))
     for slot in range(2, 5):
         live.ask()
         if slot < 4:
-            live.tell(slot, 1)
+            live.tell(slot, 1, guardrails=count(live))
     if "-tell" in name or "-mark" in name:
         live.ask()
     live.storage.close()

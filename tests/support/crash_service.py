@@ -22,9 +22,14 @@ EXPERIMENTS = {
     "slots": {"arms": ARMS, "slot": "1h", "start": "2026-03-02", "history": [5.0, 0.0, 9.0] * 200},
 }
 CLIENTS = 6
-#: Seconds that a service lives; every so many of them live until all experiments were answered: a
-#: new service needs longer than that for its first decision by a policy that looks at every slot.
-MAX_LIFE, ANSWERING, PATIENCE = 0.6, 5, 50
+#: Seconds that a service lives at most, after what is waited for. Of so many kills, one comes after
+#: every client was answered, one while the service starts, and the others after any answer.
+MAX_LIFE, TURN = 0.6, 5
+#: Seconds within which clients must be answered while nothing is killed; on a busy machine, a
+#: service needs ten of them to start, and as many for its first decision by a slot policy.
+PATIENCE = 60
+#: Clients never give up by themselves, however often services are killed.
+RETRY_FOR = 36_000
 
 
 def total_of(slot):
@@ -37,9 +42,15 @@ class Clients:
 
     def __init__(self, addresses):
         self.asked, self.told, self.errors = [], [], []
+        self._answers = Counter()
         self._stop = threading.Event()
         self._threads = [
-            threading.Thread(target=self._play, args=(addresses[number % len(addresses)], name))
+            threading.Thread(
+                target=self._play,
+                args=(addresses[number % len(addresses)], name),
+                name=f"client {number} of {name}",
+                daemon=True,
+            )
             for name in EXPERIMENTS
             for number in range(CLIENTS // len(EXPERIMENTS))
         ]
@@ -47,51 +58,75 @@ class Clients:
             thread.start()
 
     def _play(self, address, name):
-        experiment = ae.Client(address, retry_for=60).experiment(name)
+        experiment = ae.Client(address, retry_for=RETRY_FOR).experiment(name)
         try:
             while not self._stop.is_set():
                 decision = experiment.ask()
                 self.asked.append((name, decision.slot, decision.arm))
+                self._answers[threading.current_thread().name] += 1
                 experiment.tell(decision.slot, total_of(decision.slot))
                 self.told.append((name, decision.slot))
         except ae.AftereffectError as error:
-            self.errors.append(str(error))
+            self.errors.append(f"{threading.current_thread().name}: {error}")
+
+    def wait_for(self, how_many):
+        """Wait until all, or any, were answered once more; whoever was not is an error."""
+        before, end = Counter(self._answers), time.monotonic() + PATIENCE
+        while not self.errors:
+            waiting = [
+                each.name for each in self._threads if self._answers[each.name] == before[each.name]
+            ]
+            if not how_many(waiting):
+                return
+            if time.monotonic() > end:
+                self.errors.append(f"no answer within {PATIENCE} s: {', '.join(waiting)}")
+            time.sleep(0.02)
 
     def wait_for_all(self):
-        """Wait until each experiment was answered once more."""
-        before, deadline = Counter(name for name, *_ in self.asked), time.monotonic() + PATIENCE
-        while time.monotonic() < deadline and not self.errors:
-            now = Counter(name for name, *_ in self.asked)
-            if all(now[name] > before[name] for name in EXPERIMENTS):
-                return
-            time.sleep(0.05)
+        """Wait until every client was answered once more."""
+        self.wait_for(lambda waiting: waiting)
+
+    def wait_for_any(self):
+        """Wait until one of the clients was answered once more."""
+        self.wait_for(lambda waiting: len(waiting) == len(self._threads))
 
     def end(self):
+        """Stop; whoever waits for an answer must get it now, as nothing is killed any more."""
         self._stop.set()
+        end = time.monotonic() + PATIENCE
         for thread in self._threads:
-            thread.join()
+            thread.join(max(end - time.monotonic(), 0))
+            if thread.is_alive():
+                self.errors.append(f"no answer within {PATIENCE} s at the end: {thread.name}")
 
 
 def crash(storage, services, kills, seed):
     """Kill one of the services so many times; prints the result, returns whether nothing was lost."""
     rng, start = random.Random(seed), time.monotonic()
     running = [Process(storage) for _ in range(services)]
-    for name, settings in EXPERIMENTS.items():
-        ae.Client(running[0].address).create(name, **settings)
-    clients = Clients([each.address for each in running])
-    for number in range(kills):
-        if number % ANSWERING == 0:
-            clients.wait_for_all()
-        time.sleep(rng.random() * MAX_LIFE)
-        victim = rng.randrange(services)
-        running[victim].end("kill")
-        running[victim] = Process(storage, port=running[victim].port)
-    clients.end()
-    for each in running:
-        each.end()
+    for name, settings in EXPERIMENTS.items():  # the first use of a policy may compile it
+        ae.Client(running[0].address, retry_for=600).create(name, **settings)
+    clients, killed = Clients([each.address for each in running]), 0
+    try:
+        for number in range(kills):
+            if number % TURN == 0:
+                clients.wait_for_all()
+            elif number % TURN > 1:
+                clients.wait_for_any()
+            if clients.errors:
+                break
+            time.sleep(rng.random() * MAX_LIFE)
+            victim = rng.randrange(services)
+            running[victim].end("kill")
+            killed += 1
+            running[victim] = Process(storage, port=running[victim].port)
+        clients.end()
+    finally:
+        for each in running:
+            each.end()
     counted, answered = check(storage, clients), Counter(name for name, *_ in clients.asked)
     print(
-        f"{services} service{'s' * (services > 1)} on {storage.partition(':')[0]}: {kills:,} kills in "
+        f"{services} service{'s' * (services > 1)} on {storage.partition(':')[0]}: {killed:,} kills in "
         f"{time.monotonic() - start:.0f} s; answered {len(clients.asked):,} decisions "
         f"({', '.join(f'{answered[name]:,} of {name}' for name in EXPERIMENTS)}) and {len(clients.told):,} totals; "
         f"totals lost {counted['lost']}, decisions changed {counted['changed']}, doubled {counted['doubled']}, "

@@ -5,6 +5,7 @@ storage acknowledged. One after another is killed at a random moment and replace
 everything that was reported must be stored."""
 
 import argparse
+import math
 import os
 import random
 import select
@@ -17,12 +18,26 @@ from pathlib import Path
 
 import aftereffect as ae
 import postgres
+from aftereffect.live import _guardrails
+from playing import find_harm
 
 ARMS = ["A", "B", "C"]
-#: For one experiment after the other: a policy that learns from rounds, one that looks at every slot.
+#: For one experiment after the other: a policy that learns from rounds, one that looks at every slot,
+#: and both with floors and guardrails, which stop arms.
 SETTINGS = [
     {"arms": ARMS, "policy": "ars-ucb(growth=power(1))", "reward_range": (0, 10)},
     {"arms": ARMS, "slot": "1h", "start": "2026-03-02", "history": [5.0, 0.0, 9.0] * 200},
+    {
+        "arms": ARMS,
+        "policy": "floors(ucb1, [0.3, 0.2, 0.2])",
+        "reward_range": (0, 10),
+        "guardrails": ["guardrail(complaints, stops=true)", "guardrail(refunds, harm=less)"],
+    },
+    {
+        "arms": ARMS,
+        "policy": "floors(fixed-switchback(block=2), [0.3, 0.2, 0.2])",
+        "guardrails": ["guardrail(complaints, stops=true)"],
+    },
 ]
 WRITERS = 3
 #: The number of kills per experiment, so that checking does not take longer and longer.
@@ -37,8 +52,14 @@ def total(slot):
     return float(slot * 7 % 10)
 
 
+def count(experiment, slot):
+    """The numbers of its guardrails in a slot."""
+    return dict.fromkeys(experiment.settings.guarded, float(slot % 7))
+
+
 def write(url, name, report, seed):
     """Ask and tell until killed, and report every answer."""
+    _guardrails.analyse = find_harm
     rng = random.Random(seed)
     experiment = ae.Experiment.open(name, storage=url)
     mine = list(experiment.status().awaited)  # of writers that were killed before they could tell
@@ -49,7 +70,7 @@ def write(url, name, report, seed):
             mine.append(decision.slot)
         else:
             number = mine.pop(rng.randrange(len(mine)))
-            experiment.tell(number, total(number))
+            experiment.tell(number, total(number), guardrails=count(experiment, number))
             report(f"t {number}")
 
 
@@ -133,15 +154,27 @@ def check(url, name, reported):
                 counted["changed"] += int(number) not in lines or lines[int(number)].arm != arm
             else:
                 counted["totals"] += 1
-                counted["lost"] += int(rest) not in lines or lines[int(rest)].total != total(
-                    int(rest)
-                )
+                slot = int(rest)
+                known = lines.get(slot)
+                counted["lost"] += known is None or known.total != total(slot)
+                told = None if known is None else known.guardrails or {}
+                counted["lost"] += told != count(experiment, slot)
         asked = [line for line in reported if line.startswith("d ")]
         counted["doubled"] += len(asked) - len({line.split()[1] for line in asked})
         counted["doubled"] += len(events) - len(
             {(event.kind, event.slot, event.revision) for event in events}
         )
-        counted["doubled"] += sum(event.revision > 0 for event in events)
+        told = ("total", "guardrails")
+        counted["doubled"] += sum(event.revision > 0 for event in events if event.kind in told)
+        counted["stops"] += sum(event.kind == "stop" for event in events)
+        # No arm is played in a round that began after its stop.
+        stopped, rounds = {}, {}
+        for event in events:
+            if event.kind == "stop":
+                stopped[event.arm] = event.slot
+            elif event.kind == "decision":
+                begun = rounds.setdefault(event.round, event.slot)
+                counted["changed"] += stopped.get(event.arm, math.inf) <= begun
         counted["changed"] += list(lines) != list(range(len(lines)))
         checked = experiment.verify()
         counted["damaged"] += not checked.whole or checked.difference is not None
@@ -159,7 +192,7 @@ def crash(url, kills, seed):
         counted += check(url, name, play(url, name, settings, min(each, kills - first), rng))
     print(
         f"{url.partition(':')[0]}: {kills:,} writers killed in {time.monotonic() - start:.0f} s; acknowledged "
-        f"{counted['decisions']:,} decisions and {counted['totals']:,} totals, {counted['rounds']:,} rounds closed; "
+        f"{counted['decisions']:,} decisions and {counted['totals']:,} totals, {counted['rounds']:,} rounds closed, {counted['stops']:,} arms stopped; "
         f"totals lost {counted['lost']}, decisions changed {counted['changed']}, doubled {counted['doubled']}, "
         f"experiments damaged {counted['damaged']}, errors {counted['errors']}",
         flush=True,

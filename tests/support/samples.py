@@ -117,6 +117,10 @@ DEFECTS: tuple[ae.Defects, ...] = (
     ae.Defects(),
     ae.Defects(missing=0.05, zeros=0.05, spikes=0.05, late=3, holiday=1, drop=0.7),
 )
+GUARDRAILS: tuple[ae.Guardrail, ...] = (
+    ae.Guardrail("complaints"),
+    ae.Guardrail("support calls", harm="less", tolerated=2.5, stops=True),
+)
 DEMAND: tuple[ae.Bandit, ...] = (
     ae.HistoryBandit(HISTORY, [0, 0.1, 0.2], ae.Interval(0, 6), "1d", weeks_before=4),
     ae.HistoryBandit(HISTORY, [0, -0.1, 0.2], ae.Geometric(0.6), "1d", 52, 2, shuffle=False),

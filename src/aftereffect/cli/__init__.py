@@ -14,6 +14,7 @@ from cyclopts.exceptions import CycloptsError
 
 from aftereffect._core import __version__, load_plugins
 from aftereffect.cli import _live, _storage
+from aftereffect.cli._plan import plan
 from aftereffect.cli._shared import catch_interrupts
 from aftereffect.cli._simulate import list_names, simulate
 from aftereffect.cli._studies import reproduce, sweep
@@ -50,6 +51,7 @@ _COMMANDS: tuple[tuple[Group, str, Callable[..., None]], ...] = (
     (_SIMULATION, "sweep", sweep),
     (_SIMULATION, "reproduce", reproduce),
     (_SIMULATION, "list", list_names),
+    (_LIVE, "plan", plan),
     (_LIVE, "create", _live.create),
     (_LIVE, "ask", _live.ask),
     (_LIVE, "tell", _live.tell),

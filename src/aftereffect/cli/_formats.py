@@ -35,20 +35,27 @@ _ARM = "arm"
 _MISSING = ("", "missing")
 
 
-#: A slot, its total or None if that is missing, the arm if it is given, and covariates by name.
-Row: TypeAlias = tuple[Slot, float | None, str | None, dict[str, float | None]]
+#: A slot, its total or None if that is missing, the arm if it is given, and covariates and numbers
+#: of guardrails by name.
+Row: TypeAlias = tuple[
+    Slot, float | None, str | None, dict[str, float | None], dict[str, float | None]
+]
 
 
-def read_totals_file(path: Path, covariates: Sequence[str] = ()) -> list[Row]:
-    """Read slots, totals, arms and covariates; a missing total is None.
+def read_totals_file(
+    path: Path, covariates: Sequence[str] = (), guardrails: Sequence[str] = ()
+) -> list[Row]:
+    """Read slots, totals, arms, covariates and numbers of guardrails; a missing total is None.
 
-    A file with any line that cannot be read is refused as a whole. A covariate without a column, or
-    with an empty cell, is left out. Columns may write names of covariates with other capitals.
+    A file with any line that cannot be read is refused as a whole. Of covariates and guardrails,
+    those without a column, or with an empty cell, are left out. Columns may write their names with
+    other capitals.
     """
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = csv.DictReader(file, strict=True)
             names = list(rows.fieldnames or ())
+            further = (*covariates, *guardrails)
             by_time = _TIME in names and _SLOT not in names
             columns = (_TIME if by_time else _SLOT, _TOTAL)
             absent = [name for name in columns if name not in names]
@@ -61,15 +68,23 @@ def read_totals_file(path: Path, covariates: Sequence[str] = ()) -> list[Row]:
                 )
             doubled = [name for name in (*columns, _ARM) if names.count(name) > 1]
             plain = [name.strip().lower() for name in names]
-            doubled += [name for name in covariates if plain.count(name.lower()) > 1]
+            doubled += [name for name in further if plain.count(name.lower()) > 1]
             if doubled:
                 raise InputError(f"{path} has more than one column {doubled[0]}")
             found = {
-                name: names[plain.index(name.lower())]
-                for name in covariates
-                if name.lower() in plain
+                name: names[plain.index(name.lower())] for name in further if name.lower() in plain
             }
-            return [_read_row(path, rows.line_num, row, columns, found) for row in rows]
+            read = [_read_row(path, rows.line_num, row, columns, found) for row in rows]
+            return [
+                (
+                    slot,
+                    total,
+                    arm,
+                    {name: number for name, number in numbers.items() if name in covariates},
+                    {name: number for name, number in numbers.items() if name in guardrails},
+                )
+                for slot, total, arm, numbers in read
+            ]
     except OSError as error:
         if isinstance(error, InputError):
             raise
@@ -83,8 +98,8 @@ def _read_row(
     line: int,
     row: dict[Any, Any],
     columns: tuple[str, str],
-    covariates: dict[str, str],
-) -> Row:
+    further: dict[str, str],
+) -> tuple[Slot, float | None, str | None, dict[str, float | None]]:
     if None in row or None in row.values():  # a comma within a number, or a file that was cut off
         hint = ": if numbers have decimal commas, use points" if None in row else ""
         raise InputError(f"{path}, line {line}: expected as many cells as there are columns{hint}")
@@ -101,7 +116,7 @@ def _read_row(
         ) from None
     number_or_time = int(slot) if columns[0] == _SLOT else slot
     numbers: dict[str, float | None] = {}
-    for name, column in covariates.items():
+    for name, column in further.items():
         cell = row[column].strip()
         try:
             if cell.lower() not in _MISSING:
@@ -157,9 +172,16 @@ def _totals_text(records: Sequence[TotalRecord]) -> str:
     return f"{len(records):,} totals: {counts or 'nothing to record'}"
 
 
-def _list_covariates(records: Sequence[SlotRecord]) -> list[str]:
-    """The names of the covariates that some of the slots have."""
-    return next((list(record.covariates) for record in records if record.covariates), [])
+def _list_numbers(records: Sequence[SlotRecord]) -> list[str]:
+    """The names of the covariates and guardrails that some of the slots have."""
+    return [
+        *next((record.covariates for record in records if record.covariates), {}),
+        *next((record.guardrails for record in records if record.guardrails), {}),
+    ]
+
+
+def _merge_numbers(record: SlotRecord) -> dict[str, float | None]:
+    return {**(record.covariates or {}), **(record.guardrails or {})}
 
 
 def _show_number(number: float | None) -> str:
@@ -167,7 +189,7 @@ def _show_number(number: float | None) -> str:
 
 
 def _history_text(records: Sequence[SlotRecord]) -> str:
-    names = _list_covariates(records)
+    names = _list_numbers(records)
     rows = [("slot", "arm", "round", "total", *names, "remarks", "decided", "received")]
     for record in records:
         remarks = {
@@ -184,7 +206,7 @@ def _history_text(records: Sequence[SlotRecord]) -> str:
                 record.arm or "-",
                 "-" if record.round is None else str(record.round),
                 _show_number(record.total),
-                *(_show_number((record.covariates or {}).get(name)) for name in names),
+                *map(_show_number, map(_merge_numbers(record).get, names)),
                 ", ".join(remark for remark, applies in remarks.items() if applies) or "-",
                 format_time(record.decided_at),
                 format_time(record.received_at),
@@ -209,9 +231,27 @@ TOTALS = Printer[Sequence[TotalRecord]](
 HISTORY = Printer[Sequence[SlotRecord]](
     _history_text,
     lambda records: [record._asdict() for record in records],
-    lambda records: lay_out_records(records, _list_covariates(records)),
+    lambda records: lay_out_records(records, _list_numbers(records)),
 )
 STATUS = Printer(Status.__str__, Status.to_dict, lambda status: (ArmStatus._fields, status.arms))
+
+
+def _describe_judged(results: Results) -> list[str]:
+    guarded = [sentence for found in results.guardrails for sentence in found.describe()]
+    return [*results.describe_rule(), *guarded]
+
+
+def _judged_to_json(results: Results) -> dict[str, Any]:
+    written = results.to_dict()
+    return {"stops": written["stops"], "judged_guardrails": written["guardrails"]}
+
+
+#: A status, and the results if the experiment has a rule to stop or guardrails.
+JUDGED_STATUS = Printer[tuple[Status, Results | None]](
+    lambda both: "\n".join([str(both[0]), *(_describe_judged(both[1]) if both[1] else ())]),
+    lambda both: both[0].to_dict() | (_judged_to_json(both[1]) if both[1] else {}),
+    lambda both: (ArmStatus._fields, both[0].arms),
+)
 LAG = Printer(
     LagEstimate.__str__,
     LagEstimate.to_dict,

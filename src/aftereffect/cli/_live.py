@@ -11,6 +11,7 @@ from aftereffect._core import PICTURE_SUFFIXES, check_int, check_writable, requi
 from aftereffect.cli._formats import (
     DECISION,
     HISTORY,
+    JUDGED_STATUS,
     LAG,
     RESULTS,
     STATUS,
@@ -63,6 +64,14 @@ Covariates: TypeAlias = Annotated[
         "temperature=3.5,rain=0. Those that are left out stay as they are.",
     ),
 ]
+Guardrails: TypeAlias = Annotated[
+    str,
+    Parameter(
+        metavar="NAME=NUMBER,...",
+        help="Numbers of the guardrails in the slot, by their names: complaints=3,refunds=0. They "
+        "may come later than the total: tell it again with them.",
+    ),
+]
 
 
 def create(
@@ -81,6 +90,8 @@ def create(
     floor: Annotated[str | None, Parameter(metavar="NAME=SHARE,...")] = None,
     covariates: Annotated[str | None, Parameter(metavar="NAME,...")] = None,
     unit: Annotated[str | None, Parameter(metavar="UNIT")] = None,
+    stop_when_loss_below: Number | None = None,
+    guardrail: list[SpecText] | None = None,
     max_total: Number | None = None,
     horizon: Number | None = None,
     seed: Number | None = None,
@@ -123,6 +134,15 @@ def create(
         history must have a column for each. Only policies that look at every slot take them.
     unit
         The unit of the totals, such as EUR: at most 20 characters. Tables and charts show it.
+    stop_when_loss_below
+        A rule to stop, which "results" and "status" apply: they say stop when shipping the leading
+        arm is expected to cost less than this number per slot, in the unit of the totals. The
+        experiment goes on until you end it.
+    guardrail
+        A further total of each slot, in which an arm may do harm, such as
+        "guardrail(complaints, tolerated=5, stops=true)": an arm that shows more than 5 % more of it
+        than the control is stopped. With harm=less, less of it does harm. Without stops=true, harm
+        is only said. Repeat this option for up to 5 of them.
     max_total
         Refuse totals above this number: they are probably typing errors.
     horizon
@@ -145,6 +165,8 @@ def create(
         floors=None if floor is None else _read_by_name("floors", "B=5%,C=2%", floor, read_share),
         covariates=_split_names(covariates) if covariates is not None else (),
         unit=unit,
+        stop_when_loss_below=stop_when_loss_below,
+        guardrails=guardrail or (),
         max_total=max_total,
         horizon=horizon,
         seed=seed,
@@ -184,6 +206,7 @@ def tell(
     *,
     arm: Annotated[str | None, Parameter(metavar="NAME")] = None,
     covariates: Covariates | None = None,
+    guardrails: Guardrails | None = None,
     revise: Revise = False,
     yes: Flag = False,
     csv: Annotated[Path | None, Parameter(metavar="FILE")] = None,
@@ -205,18 +228,20 @@ def tell(
     csv
         A CSV file with the columns "slot" or "time", and "total". The column "arm" is optional: it
         names the arm that was really played, if it is not the one that "ask" gave. An empty total
-        marks the slot as missing. The columns of covariates are optional too; empty cells are left
-        out. Either all rows are recorded, or none.
+        marks the slot as missing. The columns of covariates and guardrails are optional too; empty
+        cells are left out. Either all rows are recorded, or none.
     """
     is_one = csv is None and slot is not None and total is not None
-    is_bare = slot is None and arm is None and covariates is None
+    is_bare = slot is None and arm is None and covariates is None and guardrails is None
     if not (is_one or (csv is not None and is_bare)):
         raise ParameterError("tell needs either a slot and its total, or --csv FILE")
     numbers = None if covariates is None else _read_covariates(covariates)
+    counts = None if guardrails is None else _read_guardrails(guardrails)
     with Experiment.open(name, storage=storage) as experiment:
-        totals: list[Any] = [(slot, total, arm, numbers)]
+        totals: list[Any] = [(slot, total, arm, numbers, counts)]
         if csv is not None:
-            totals = read_totals_file(csv, experiment.settings.covariates)
+            settings = experiment.settings
+            totals = read_totals_file(csv, settings.covariates, settings.guarded)
         try:
             answer = experiment.tell_many(totals, revise=revise, confirm=yes)
         except UnlikelyTotalError as error:
@@ -230,6 +255,7 @@ def mark_missing(
     /,
     *,
     covariates: Covariates | None = None,
+    guardrails: Guardrails | None = None,
     revise: Revise = False,
     storage: StorageUrl = DEFAULT_STORAGE,
     format: PrintFormat = "table",
@@ -242,8 +268,11 @@ def mark_missing(
         The number of the slot, or the time at which it begins.
     """
     numbers = None if covariates is None else _read_covariates(covariates)
+    counts = None if guardrails is None else _read_guardrails(guardrails)
     with Experiment.open(name, storage=storage) as experiment:
-        answer = [experiment.mark_missing(slot, covariates=numbers, revise=revise)]
+        answer = [
+            experiment.mark_missing(slot, covariates=numbers, guardrails=counts, revise=revise)
+        ]
     TOTALS.show(answer, format)
 
 
@@ -275,10 +304,16 @@ def skip(
 def status(
     name: Name, /, *, storage: StorageUrl = DEFAULT_STORAGE, format: StatusFormat = "table"
 ) -> None:
-    """Print the status of an experiment, arm by arm, and its next decision."""
+    """Print the status of an experiment, arm by arm, and its next decision.
+
+    If the experiment has a rule to stop or guardrails, the answer also says what they say.
+    """
     with Experiment.open(name, storage=storage) as experiment:
-        answer = experiment.status()
-    STATUS.show(answer, format)
+        answer, results = experiment.status(), None
+        is_judged = answer.stop_when_loss_below is not None or answer.guardrails
+        if is_judged and answer.no_results is None:
+            results = experiment.results()
+    JUDGED_STATUS.show((answer, results), format)
 
 
 def history(
@@ -361,7 +396,8 @@ def results(
         0.99.
     stop_when_loss_below
         Say whether to stop: whether shipping the leading arm is expected to cost less than this
-        number per slot, in the unit of the totals.
+        number per slot, in the unit of the totals. By default, the rule with which the experiment
+        was created, if there is one.
     out
         Save a picture to a .png, .svg or .pdf file (needs the extra "plot"). It shows the effect of
         each arm against the control over time.
@@ -434,6 +470,10 @@ def _split_names(text: str) -> list[str]:
 def _read_covariates(text: str) -> dict[str, float]:
     """Read numbers by name: temperature=3.5,rain=0."""
     return _read_by_name("covariates", "temperature=3.5,rain=0", text, read_number)
+
+
+def _read_guardrails(text: str) -> dict[str, float]:
+    return _read_by_name("guardrails", "complaints=3,refunds=0", text, read_number)
 
 
 def _read_by_name(

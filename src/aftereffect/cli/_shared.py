@@ -220,11 +220,11 @@ def _stop_if_interrupted() -> None:
 
 
 @contextmanager
-def progress_bar(total: int, *, clock: bool = True) -> Iterator[Callable[[str, int], None]]:
+def progress_bar(total: int | None, *, clock: bool = True) -> Iterator[Callable[..., None]]:
     """Show a bar on standard error where that is a terminal.
 
-    Gives a function to call with a title and the number of steps just finished. With `clock` the
-    bar shows the time left.
+    Gives a function to call with a title and the number of steps just finished; and with the number
+    of all steps, if that was not known before. With `clock` the bar shows the time left.
     """
     if not sys.stderr.isatty():
         yield lambda *_: _stop_if_interrupted()
@@ -247,9 +247,9 @@ def progress_bar(total: int, *, clock: bool = True) -> Iterator[Callable[[str, i
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("starting", total=total)
 
-        def show(title: str, finished: int) -> None:
+        def show(title: str, finished: int, total: int | None = None) -> None:
             _stop_if_interrupted()
-            bar.update(task, advance=finished, description=title)
+            bar.update(task, advance=finished, description=title, total=total)
 
         yield show
 

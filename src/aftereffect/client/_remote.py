@@ -99,6 +99,7 @@ class RemoteExperiment:
         *,
         arm: str | None = None,
         covariates: Mapping[str, float | None] | None = None,
+        guardrails: Mapping[str, float | None] | None = None,
         revise: bool = False,
         confirm: bool = False,
     ) -> TotalRecord:
@@ -109,18 +110,19 @@ class RemoteExperiment:
                 f"if the total is lost, call mark_missing({slot})"
             )
         given = {"total": _to_json(total), "arm": arm, "revise": revise, "confirm": confirm}
-        return self._tell(slot, given | _covariates_to_json(covariates))
+        return self._tell(slot, given | _numbers_to_json(covariates, guardrails))
 
     def mark_missing(
         self,
         slot: Slot,
         *,
         covariates: Mapping[str, float | None] | None = None,
+        guardrails: Mapping[str, float | None] | None = None,
         revise: bool = False,
     ) -> TotalRecord:
         """Record that the total of a slot is lost."""
         given = {"missing": True, "revise": revise}
-        return self._tell(slot, given | _covariates_to_json(covariates))
+        return self._tell(slot, given | _numbers_to_json(covariates, guardrails))
 
     def tell_many(
         self,
@@ -220,19 +222,22 @@ def path_of(name: str) -> str:
 
 def _row_to_json(row: TotalInput) -> dict[str, Any]:
     """A row of `tell_many` as the service takes it; the service checks it."""
-    slot = {"slot": _to_json(row.slot)} | _covariates_to_json(row.covariates)
+    slot = {"slot": _to_json(row.slot)} | _numbers_to_json(row.covariates, row.guardrails)
     if row.total is None:
         return slot | {"missing": True}
     return slot | {"total": _to_json(row.total), "arm": row.arm}
 
 
-def _covariates_to_json(covariates: object) -> dict[str, Any]:
-    """The field of a request, if there are covariates; the service checks it."""
-    if covariates is None:
-        return {}
-    if not isinstance(covariates, Mapping):
-        return {"covariates": covariates}
-    return {"covariates": {name: _to_json(number) for name, number in covariates.items()}}
+def _numbers_to_json(covariates: object, guardrails: object) -> dict[str, Any]:
+    """The fields of a request that are given; the service checks them."""
+    given = {"covariates": covariates, "guardrails": guardrails}
+    return {
+        field: {name: _to_json(number) for name, number in numbers.items()}
+        if isinstance(numbers, Mapping)
+        else numbers
+        for field, numbers in given.items()
+        if numbers is not None
+    }
 
 
 def _to_json(number: object) -> object:
@@ -272,6 +277,7 @@ def decode_status(answer: Mapping[str, Any]) -> Status:
         awaited=tuple(answer.get("awaited", ())),
         notes=tuple(answer.get("notes", ())),
         covariates=tuple(answer.get("covariates", ())),
+        guardrails=tuple(answer.get("guardrails", ())),
     )
 
 
@@ -288,7 +294,7 @@ def decode_verification(answer: Mapping[str, Any]) -> Verification:
 
 def decode_results(answer: Mapping[str, Any]) -> "Results":
     """A `Results`."""
-    from aftereffect.inference import Effect, Look, Results
+    from aftereffect.inference import Effect, GuardedArm, GuardrailResults, Look, Results
 
     def decode_effects(part: Mapping[str, Any], name: str) -> tuple[Effect, ...]:
         return tuple(decode_record(Effect, each) for each in part.get(name, ()))
@@ -303,6 +309,15 @@ def decode_results(answer: Mapping[str, Any]) -> "Results":
         effects=decode_effects(answer, "effects"),
         leads=decode_effects(answer, "leads"),
         history=tuple(looks),
+        stopped=tuple(answer.get("stopped", ())),
+        guardrails=tuple(
+            decode_record(
+                GuardrailResults,
+                found,
+                arms=tuple(decode_record(GuardedArm, arm) for arm in found.get("arms", ())),
+            )
+            for found in answer.get("guardrails", ())
+        ),
     )
 
 

@@ -16,8 +16,9 @@ from aftereffect.inference.results import Effect, Look, Results
 LEVELS = (0.8, 0.9, 0.95, 0.99)
 #: The standard deviation of the logarithm of a lift, before anything is known.
 _PRIOR = 0.1
-#: The number of times at which past intervals are given, and of intervals in all.
-_MAX_LOOKS, _MAX_PAST = 200, 2_000
+#: The most times at which past intervals are given, and the most intervals in all: a picture needs
+#: no more, and as JSON they have about 100 kB.
+_MAX_LOOKS, _MAX_PAST = 200, 600
 
 
 def analyse(trial: Trial, names: Sequence[str], level: float = 0.95) -> Results:
@@ -103,7 +104,7 @@ def _make_effect(
 def believe(capital: Vector) -> Vector:
     """How much each effect is believed: as the capital against it is small, and by a prior."""
     logarithms = -capital - 0.5 * (EFFECTS / _PRIOR) ** 2
-    weights = np.exp(logarithms - logarithms.max())
+    weights = np.gradient(EFFECTS) * np.exp(logarithms - logarithms.max())
     beliefs: Vector = weights / weights.sum()
     return beliefs
 

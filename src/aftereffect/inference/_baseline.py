@@ -10,23 +10,21 @@ from typing import NamedTuple
 import numpy as np
 
 from aftereffect._core import Matrix, Vector
-from aftereffect.inference._trial import Trial, add_delayed, spread_by_arm, spread_history
-from aftereffect.policies import list_shapes
+from aftereffect.inference._candidates import (
+    FLOOR,
+    Candidate,
+    list_candidates,
+    make_candidate,
+    undo_delays,
+)
+from aftereffect.inference._trial import Trial, add_delayed, spread_history
 
-#: The weeks of history from which on its season is used.
-_SEASON_WEEKS = 2
-#: Totals, and what is usual at a place, are at least this part of what is usual on average.
-_FLOOR = 0.02
 #: Prior standard deviations: of logarithms of lifts, of the level, and of what weekdays and hours
 #: add to the season, if the history shows a season and if there is none.
 _LIFT, _LEVEL, _SEEN_SEASON, _NEW_SEASON = 0.1, 1.0, 0.05, 0.7
-#: The prior of a delay falls with this power of its mean lag; and how much its likelihood counts.
-_LAG_POWER, _EVIDENCE = 0.5, 1.0
-#: Delays are alike if so much of their shares is common. A delay is clear if those like it have so
-#: much of the posterior; that matters once a lift is so many standard deviations from 0.
-_ALIKE, _CLEAR, _SEEN_LIFT = 0.7, 0.8, 2.0
-#: The steps by which the delay of a season is undone.
-_UNDO_STEPS = 10
+#: Delays are alike if so much of their shares is common. One is plausible if its logarithm of the
+#: posterior is at most so far below that of the best; and the most that are considered.
+_ALIKE, _PLAUSIBLE, _MAX_DELAYS = 0.7, 5.0, 6
 #: A delay ends where less than this is left.
 _TAIL = 0.01
 #: The most windows by which noise is predicted, the windows that each takes, what is added to
@@ -40,91 +38,31 @@ _MIN_SPREAD = 1e-6
 _FIRST_FILTER = np.array([1.0, -0.8])
 
 
+class Explanation(NamedTuple):
+    """A delay that may be the right one, and what was learned from earlier totals if it is.
+
+    `offsets` are added to the logarithm of the season, by column of `list_columns`. `lifts` are
+    logarithms, by arm. If they were larger, the same totals would have other offsets: `slopes` say
+    by how much, by column and arm.
+    """
+
+    candidate: Candidate
+    offsets: Vector
+    lifts: Vector
+    slopes: Matrix
+
+
 class Baseline(NamedTuple):
     """What was learned from the totals before some slot.
 
-    `shares` are those of the delay by lag, and `demand` is its season by place in the week.
-    `season` is that of totals; None if it is that of delayed demand. `offsets` are added to its
-    logarithm, by column of `list_columns`. `filter` turns what is left into white noise with the
-    standard deviation `scale`. `lifts` are logarithms, by arm. If they were larger, the same totals
-    would have other offsets: `slopes` say by how much, by column and arm. It `is_clear` unless arms
-    differ and it is not clear which delay would explain how.
+    `filter` turns what is left of totals into white noise with the standard deviation `scale`. The
+    first of the `explanations` has the mean of all delays, and further ones have delays that are
+    plausible, but unlike it.
     """
 
-    shares: Vector
-    demand: Vector
-    season: Vector | None
-    offsets: Vector
     filter: Vector
     scale: float
-    lifts: Vector
-    slopes: Matrix
-    is_clear: bool
-
-
-class Candidate(NamedTuple):
-    """A delay, and what the totals of windows are if it is the right one.
-
-    `values` are logarithms of totals over what is usual; `parts` say which part of a window each
-    arm has brought.
-    """
-
-    shares: Vector
-    shows_demand: bool
-    prior: float
-    values: Vector
-    parts: Matrix
-
-
-def learn_season(trial: Trial) -> Vector | None:
-    """The median over the weeks of the history at each place; None if it has too few weeks."""
-    week, history = trial.week, trial.history
-    weeks = len(history) // week
-    if week == 1 or weeks < _SEASON_WEEKS:
-        return None
-    rows = history[len(history) - weeks * week :].reshape(weeks, week)
-    if np.isnan(rows).all(axis=0).any() or np.nanmean(rows) <= 0:
-        return None
-    usual = np.roll(np.nanmedian(rows, axis=0), trial.places[0])
-    floored: Vector = np.maximum(usual, _FLOOR * usual.mean())
-    return floored
-
-
-def undo_delays(season: Vector, shares: Matrix) -> Matrix:
-    """The seasons of demand which, delayed by the shares of each row, would be the given season.
-
-    A delay is undone step by step, by the ratio of what is given to what would arrive (the method
-    of Richardson and Lucy). So all stays positive, and after few steps noise has not grown.
-    """
-    week, rows = len(season), len(shares)
-    padded = np.pad(shares, ((0, 0), (0, -shares.shape[1] % week)))
-    delays = np.fft.rfft(padded.reshape(rows, -1, week).sum(axis=1))
-    demand = np.tile(season, (rows, 1))
-    for _ in range(_UNDO_STEPS):
-        arrives = np.maximum(np.fft.irfft(delays * np.fft.rfft(demand), week), 1e-300)
-        demand = demand * np.fft.irfft(delays.conj() * np.fft.rfft(season / arrives), week)
-    floored: Matrix = np.maximum(demand, _FLOOR * season.mean())
-    return floored
-
-
-def measure_windows(
-    trial: Trial, shares: Vector, demand: Vector, season: Vector | None
-) -> tuple[Vector, Matrix]:
-    """The logarithms of totals over what is usual, and the part that each arm has brought.
-
-    Usual is the `season` of totals, or without one what arrives of the `demand`. A logarithm is NaN
-    if less than half of its window is known.
-    """
-    arrived = spread_by_arm(trial, shares, demand)
-    by_slot = arrived.sum(axis=1) if season is None else season[trial.places]
-    known = ~np.isnan(trial.totals)
-    columns = np.where(known, trial.totals, 0.0), np.where(known, by_slot, 0.0), by_slot
-    totals, usual, whole = trial.add_up(np.column_stack(columns)).T
-    floor = max(_FLOOR * float(whole.mean()), 1e-300)
-    values = np.log(np.maximum(totals, floor) / np.maximum(usual, floor))
-    by_arm = trial.add_up(arrived)
-    parts = by_arm / by_arm.sum(axis=1, keepdims=True)
-    return np.where(usual >= 0.5 * whole, values, np.nan), parts
+    explanations: list[Explanation]
 
 
 def list_columns(trial: Trial) -> Matrix:
@@ -141,133 +79,154 @@ def list_columns(trial: Trial) -> Matrix:
     return np.hstack(columns)
 
 
-def fit_baseline(trial: Trial, season: Vector | None, before: Baseline | None) -> Baseline:
-    """Learn from all totals of a trial. `season` is that of a history, if there is one."""
-    known_season = season is not None
-    if season is None:
-        season = _guess_season(trial, before)
-    whitener = _FIRST_FILTER if before is None else before.filter
-    columns = list_columns(trial)
-    width, spread = columns.shape[1], _SEEN_SEASON if known_season else _NEW_SEASON
-    priors = np.array([_LEVEL, *[spread] * (width - 1), *[_LIFT] * trial.arms])
-    candidates = _list_candidates(trial, season, with_demand=known_season)
-    weights = _weigh(candidates, columns, priors, whitener)
-    shares, shows_demand = _average(candidates, weights)
-    demand = season if shows_demand else undo_delays(season, shares[None])[0]
-    usual = None if shows_demand else season
-    values, parts = measure_windows(trial, shares, demand, usual)
-    design = np.hstack([columns, parts])
-    fit = _regress(values[None], design[None], priors, whitener)[0][0]
-    left = values - design @ fit
-    whitener = _learn_filter(trial, shares if shows_demand else np.ones(1), season, left)
-    white = add_delayed(whitener, np.where(np.isnan(left), 0.0, left))
-    scale = _measure_spread(white[~np.isnan(left)])
-    lifts = fit[width:] - fit[width + trial.control]
-    rows = add_delayed(whitener, design) / scale
-    precision = rows.T @ rows + np.diag(priors**-2)
-    errors = np.linalg.inv(precision)[width:, width:]
-    slopes: Matrix = -np.linalg.inv(precision[:width, :width]) @ precision[:width, width:]
-    contrasts = np.eye(trial.arms) - np.eye(trial.arms)[trial.control]
-    deviations = np.sqrt(np.einsum("ai,ij,aj->a", contrasts, errors, contrasts))
-    is_seen = (np.abs(lifts) > _SEEN_LIFT * deviations).any()
-    is_clear = bool(not is_seen or _find_mass(candidates, weights) >= _CLEAR)
-    # Parts of arms sum to 1: what the control adds is a part of the level.
-    offsets = fit[:width] + fit[width + trial.control] * (np.arange(width) == 0)
-    return Baseline(shares, demand, usual, offsets, whitener, scale, lifts, slopes, is_clear)
+class Baselines:
+    """Learns a baseline from the first windows of a trial, again and again as they become more."""
+
+    def __init__(self, trial: Trial, season: Vector | None) -> None:
+        self._trial, self._columns = trial, list_columns(trial)
+        self._season = season
+        width, spread = self._columns.shape[1], _NEW_SEASON if season is None else _SEEN_SEASON
+        self._priors = np.array([_LEVEL, *[spread] * (width - 1), *[_LIFT] * trial.arms])
+        # Without a season, candidates change with what was learned.
+        self._candidates = (
+            [] if season is None else list_candidates(trial, season, with_demand=True)
+        )
+        self._before: Baseline | None = None
+
+    def learn(self, windows: int) -> Baseline:
+        """Learn from the totals of the first windows."""
+        trial, season, candidates = self._trial, self._season, self._candidates
+        if season is None:
+            season = self._guess_season(windows)
+            candidates = list_candidates(trial, season, with_demand=False)
+        whitener = _FIRST_FILTER if self._before is None else self._before.filter
+        fits, evidence = self._regress(candidates, windows, whitener)
+        posterior = evidence + np.array([each.prior for each in candidates])
+        mean = self._average(candidates, posterior, season)
+        mean_fits, _ = self._regress([mean], windows, whitener)
+        chosen = _choose(candidates, posterior, mean)
+        explained = [mean, *(candidates[each] for each in chosen)]
+        columns = self._columns[:windows]
+        left = mean.values[:windows] - np.hstack([columns, mean.parts[:windows]]) @ mean_fits[0]
+        shares = mean.shares if mean.season is None else np.ones(1)
+        whitener = _learn_filter(trial, shares, season, left)
+        white = add_delayed(whitener, np.where(np.isnan(left), 0.0, left))
+        scale = float(_measure_spread(white[~np.isnan(left)]))
+        self._before = Baseline(
+            whitener,
+            scale,
+            [
+                self._explain(candidate, fit, whitener / scale, windows)
+                for candidate, fit in zip(explained, [*mean_fits, *fits[chosen]], strict=True)
+            ],
+        )
+        return self._before
+
+    def _guess_season(self, windows: int) -> Vector:
+        """The season without a history: flat at first, then what was learned on the way."""
+        trial = self._trial
+        if self._before is None:
+            usual = float(np.nanmean(trial.totals[: windows * trial.window]))
+            return np.full(trial.week, max(usual, 1e-300))
+        explanation = self._before.explanations[0]
+        whole = trial._replace(places=np.arange(trial.week))
+        offsets = list_columns(whole) @ explanation.offsets
+        known = explanation.candidate.season
+        assert known is not None
+        season: Vector = known * np.exp(np.repeat(offsets, trial.window))
+        return season
+
+    def _average(self, candidates: list[Candidate], posterior: Vector, season: Vector) -> Candidate:
+        """The mean delay of those candidates that agree with the best on what a history shows."""
+        best = candidates[int(np.argmax(posterior))]
+        weights = np.exp(posterior - posterior.max())
+        shares = np.zeros(max(len(each.shares) for each in candidates))
+        for each, weight in zip(candidates, weights, strict=True):
+            if (each.season is None) == (best.season is None):
+                shares[: len(each.shares)] += weight * each.shares
+        shares /= shares.sum()
+        shares = shares[: int(np.argmax(np.cumsum(shares) >= 1 - _TAIL)) + 1]
+        shares /= shares.sum()
+        if best.season is None:
+            return make_candidate(self._trial, shares, season, None)
+        demand = undo_delays(season, shares[None])[0]
+        return make_candidate(self._trial, shares, demand, season)
+
+    def _explain(
+        self, candidate: Candidate, fit: Vector, whitener: Vector, windows: int
+    ) -> Explanation:
+        """What a fit says of offsets and lifts, relative to the control."""
+        width, control = self._columns.shape[1], self._trial.control
+        design = np.hstack([self._columns[:windows], candidate.parts[:windows]])
+        rows = add_delayed(whitener, design)[~np.isnan(candidate.values[:windows])]
+        precision = rows.T @ rows + np.diag(self._priors**-2)
+        slopes: Matrix = -np.linalg.inv(precision[:width, :width]) @ precision[:width, width:]
+        lifts = fit[width:] - fit[width + control]
+        # Parts of arms sum to 1: what the control adds is a part of the level.
+        offsets = fit[:width] + fit[width + control] * (np.arange(width) == 0)
+        return Explanation(candidate, offsets, lifts, slopes)
+
+    def _regress(
+        self, candidates: list[Candidate], windows: int, whitener: Vector
+    ) -> tuple[Matrix, Vector]:
+        """Ridge regressions, robust to bursts: coefficients and log evidence by candidate."""
+        priors, width = self._priors, self._columns.shape[1]
+        values = np.array([each.values[:windows] for each in candidates])
+        known = ~np.isnan(values[0])  # the same windows are known, whatever the delay is
+        values = np.where(known, values, np.median(values[:, known], axis=1, keepdims=True))
+        rows = add_delayed(whitener, values, axis=1)[:, known]
+        shared = add_delayed(whitener, self._columns[:windows])[known]
+        parts = np.array([each.parts[:windows] for each in candidates])
+        parts = add_delayed(whitener, parts, axis=1)[:, known]
+        across, turned = shared.T @ parts, np.swapaxes(parts, 1, 2)
+        matrix = np.zeros((len(candidates), len(priors), len(priors)))
+        matrix[:, :width, :width] = shared.T @ shared
+        matrix[:, :width, width:] = across
+        matrix[:, width:, :width] = np.swapaxes(across, 1, 2)
+        matrix[:, width:, width:] = turned @ parts
+        left, spread = rows, _measure_spread(rows)
+        for _ in range(3):  # with all residuals, then twice with those beyond some deviations cut
+            penalty = (spread[:, None] / priors) ** 2
+            kept = rows - left + _cut(left, spread)
+            target = np.hstack([kept @ shared, (turned @ kept[:, :, None])[:, :, 0]])
+            inner = matrix + penalty[:, None] * np.eye(len(priors))
+            fits: Matrix = np.linalg.solve(inner, target[:, :, None])[:, :, 0]
+            left = rows - fits[:, :width] @ shared.T - (parts @ fits[:, width:, None])[:, :, 0]
+            spread = _measure_spread(left)
+        count = max(int(known.sum()), 1)
+        squares = (_cut(left, spread) ** 2).sum(axis=1) / count
+        evidence = -0.5 * count * np.log(squares + 1e-12) - 0.5 * ((fits / priors) ** 2).sum(axis=1)
+        return fits, evidence
 
 
-def _guess_season(trial: Trial, before: Baseline | None) -> Vector:
-    """The season without a history: flat at first, then what was learned on the way."""
-    if before is None:
-        return np.full(trial.week, max(float(np.nanmean(trial.totals)), 1e-300))
-    whole = trial._replace(places=np.arange(trial.week))
-    offsets = list_columns(whole) @ before.offsets
-    known = before.demand if before.season is None else before.season
-    season: Vector = known * np.exp(np.repeat(offsets, trial.window))
-    return season
+def _choose(candidates: list[Candidate], posterior: Vector, mean: Candidate) -> list[int]:
+    """Plausible delays, the best first, that are unlike the mean and unlike each other."""
+    order = np.argsort(-posterior, kind="stable")
+    plausible = order[posterior[order] >= posterior[order[0]] - _PLAUSIBLE]
+    chosen: list[int] = []
+    for each in map(int, plausible):
+        others = [mean, *(candidates[other] for other in chosen)]
+        if not any(_are_alike(candidates[each], other) for other in others):
+            chosen.append(each)
+    return chosen[:_MAX_DELAYS]
 
 
-def _list_candidates(trial: Trial, season: Vector, *, with_demand: bool) -> list[Candidate]:
-    shapes, found = list_shapes(trial.window, trial.delay), []
-    demands = undo_delays(season, shapes.by_lag)
-    for row, mean_lag in enumerate(shapes.mean_lags):
-        shares = shapes.by_lag[row, : int(shapes.lags[row])]
-        prior = -_LAG_POWER * np.log1p(mean_lag)
-        for shows_demand in (False, True) if with_demand else (False,):
-            demand, usual = (season, None) if shows_demand else (demands[row], season)
-            values, parts = measure_windows(trial, shares, demand, usual)
-            found.append(Candidate(shares, shows_demand, prior, values, parts))
-    return found
+def _are_alike(one: Candidate, other: Candidate) -> bool:
+    lags = min(len(one.shares), len(other.shares))
+    common = np.minimum(one.shares[:lags], other.shares[:lags]).sum()
+    return (one.season is None) == (other.season is None) and bool(common >= _ALIKE)
 
 
-def _weigh(
-    candidates: list[Candidate], columns: Matrix, priors: Vector, whitener: Vector
-) -> Vector:
-    """The posterior probability of each candidate."""
-    values = np.array([each.values for each in candidates])
-    parts = np.array([each.parts for each in candidates])
-    shared = np.broadcast_to(columns, (len(candidates), *columns.shape))
-    _, evidence = _regress(values, np.concatenate([shared, parts], axis=2), priors, whitener)
-    evidence = _EVIDENCE * evidence + np.array([each.prior for each in candidates])
-    weights = np.exp(evidence - evidence.max())
-    shared_out: Vector = weights / weights.sum()
-    return shared_out
+def _cut(left: Matrix, spread: Vector) -> Matrix:
+    limit = CUT * spread[:, None]
+    cut: Matrix = np.clip(left, -limit, limit)
+    return cut
 
 
-def _average(candidates: list[Candidate], weights: Vector) -> tuple[Vector, bool]:
-    """The mean delay of those candidates that agree with the best one on what a history shows."""
-    shows_demand = candidates[int(np.argmax(weights))].shows_demand
-    shares = np.zeros(max(len(each.shares) for each in candidates))
-    for each, weight in zip(candidates, weights, strict=True):
-        if each.shows_demand == shows_demand:
-            shares[: len(each.shares)] += weight * each.shares
-    shares /= shares.sum()
-    shares = shares[: int(np.argmax(np.cumsum(shares) >= 1 - _TAIL)) + 1]
-    return shares / shares.sum(), shows_demand
-
-
-def _find_mass(candidates: list[Candidate], weights: Vector) -> float:
-    """The posterior probability of all candidates that are like the best one."""
-    best, mass = candidates[int(np.argmax(weights))], 0.0
-    for each, weight in zip(candidates, weights, strict=True):
-        lags = min(len(each.shares), len(best.shares))
-        common = np.minimum(each.shares[:lags], best.shares[:lags]).sum()
-        if each.shows_demand == best.shows_demand and common >= _ALIKE:
-            mass += weight
-    return mass
-
-
-def _regress(
-    values: Matrix, design: Matrix, priors: Vector, whitener: Vector
-) -> tuple[Matrix, Vector]:
-    """Ridge regressions of several series, robust to bursts: coefficients, and log evidence."""
-    known = ~np.isnan(values)
-    filled = np.where(known, values, np.nanmedian(values, axis=1, keepdims=True))
-    rows = np.where(known, add_delayed(whitener, filled, axis=1), 0.0)
-    design = np.where(known[:, :, None], add_delayed(whitener, design, axis=1), 0.0)
-    products = np.swapaxes(design, 1, 2)
-    matrix, count = products @ design, known.sum(axis=1)
-    left, spread = rows, np.array([_measure_spread(row) for row in rows])
-    for _ in range(3):  # with all residuals, then twice with those beyond some deviations cut
-        penalty = (spread[:, None] / priors) ** 2
-        target = products @ (rows - left + np.clip(left, *_limits(spread)))[:, :, None]
-        inner = matrix + penalty[:, None] * np.eye(len(priors))
-        fit = np.linalg.solve(inner, target)
-        left = rows - (design @ fit)[:, :, 0]
-        spread = np.array([_measure_spread(row) for row in left])
-    squares = (np.clip(left, *_limits(spread)) ** 2).sum(axis=1) / np.maximum(count, 1)
-    fits: Matrix = fit[:, :, 0]
-    evidence = -0.5 * count * np.log(squares + 1e-12) - 0.5 * ((fits / priors) ** 2).sum(axis=1)
-    return fits, evidence
-
-
-def _limits(spread: Vector) -> tuple[Vector, Vector]:
-    return -CUT * spread[:, None], CUT * spread[:, None]
-
-
-def _measure_spread(values: Vector) -> float:
-    """A standard deviation that a few bursts do not change, and that is never 0."""
-    return max(1.4826 * float(np.median(np.abs(values))), _MIN_SPREAD)
+def _measure_spread(values: Matrix) -> Vector:
+    """Standard deviations by row that a few bursts do not change, and that are never 0."""
+    spread: Vector = np.maximum(1.4826 * np.median(np.abs(values), axis=-1), _MIN_SPREAD)
+    return spread
 
 
 def _learn_filter(trial: Trial, shares: Vector, season: Vector, left: Vector) -> Vector:
@@ -278,9 +237,9 @@ def _learn_filter(trial: Trial, shares: Vector, season: Vector, left: Vector) ->
     """
     order = min(_MAX_ORDER, len(left) // _PER_ORDER)
     covariances, count = _measure_together(left, _MAX_ORDER)
-    if len(trial.history) // trial.week >= _SEASON_WEEKS:
+    if len(trial.history) >= 2 * trial.week:
         arrived, usual = spread_history(trial, shares, season).T
-        past = np.log(np.maximum(arrived, _FLOOR * usual) / usual)
+        past = np.log(np.maximum(arrived, FLOOR * usual) / usual)
         before, _ = _measure_together(past - np.median(past), _MAX_ORDER)
         weight = count / (count + _HISTORY_COUNT)
         covariances = weight * covariances + (1 - weight) * before
@@ -303,7 +262,7 @@ def _measure_together(values: Vector, order: int) -> tuple[Vector, int]:
     known = ~np.isnan(values)
     count = int(known.sum())
     filled = np.where(known, values, 0.0)
-    cut = CUT * _measure_spread(filled[known]) if count else 0.0
+    cut = CUT * float(_measure_spread(filled[known])) if count else 0.0
     kept = np.clip(filled, -cut, cut)
     found = [float(kept[: max(len(kept) - lag, 0)] @ kept[lag:]) for lag in range(order + 1)]
     return np.array(found) / max(count, 1), count

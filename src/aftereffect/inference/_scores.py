@@ -13,13 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aftereffect._core import Matrix, Slots, Vector
-from aftereffect.inference._baseline import (
-    Baseline,
-    fit_baseline,
-    learn_season,
-    list_columns,
-    measure_windows,
-)
+from aftereffect.inference._baseline import Baseline, Baselines, Explanation, list_columns
+from aftereffect.inference._candidates import learn_season
 from aftereffect.inference._trial import Trial, add_delayed, spread_by_arm, spread_by_block
 
 #: The windows after which a baseline is learned for the first time; and it is learned again when
@@ -29,35 +24,45 @@ _FIRST_WINDOWS, _AGAIN = 12, 1.3
 _CUT = 1.5
 
 
-class Segment(NamedTuple):
-    """Blocks between two times at which a baseline was learned, in the order of their starts.
+class View(NamedTuple):
+    """The totals of windows as one delay explains them.
 
     `values` are logarithms of totals over what is usual, by window, and `parts` those of each arm
     in what arrives. A lift of an arm (a logarithm) changes them, and also what the past says of the
-    level and season: `tilts` say how, by window and arm. `filter` makes of them residuals in units
-    of their noise; its first windows are only for that. `loads` say how a block weighs residuals,
-    by block and window; it is also what a lift of its own arm adds to them. `around` is what
-    other blocks add for a lift of an arm, as it is expected when the block begins, by arm, block
-    and window. `lifts` are those that were estimated before. `draws` and `chances` are those of the
-    blocks, and `starts` their first slots. A block has settled when the first `slots` slots are
-    known.
+    level and season: `tilts` say how, by window and arm. `lifts` are those that were estimated
+    before.
     """
 
     values: Vector
     parts: Matrix
     tilts: Matrix
+    lifts: Vector
+
+
+class Segment(NamedTuple):
+    """Blocks between two times at which a baseline was learned, in the order of their starts.
+
+    The first of the `views` has the mean delay, and further ones have other plausible delays.
+    `filter` makes residuals of totals, in units of their noise; the first windows are only for
+    that. `loads` say how a block weighs residuals, by block and window; it is also what a lift of
+    its own arm adds to them. `around` is what other blocks add for a lift of an arm, as it is
+    expected when the block begins, by arm, block and window. `draws` and `chances` are those of the
+    blocks, and `starts` their first slots. A block has settled when the first `slots` slots are
+    known.
+    """
+
+    views: list[View]
     filter: Vector
     loads: Matrix
     around: NDArray[np.float64]
-    lifts: Vector
     draws: Matrix
     chances: Matrix
     starts: Slots
     slots: Slots
 
-    def score(self, lifts: Matrix) -> Matrix:
+    def score(self, view: View, lifts: Matrix) -> Matrix:
         """The scores of the blocks, by block, under several lifts of all arms: one per column."""
-        left = self.values[:, None] - np.log(self.parts @ np.exp(lifts)) - self.tilts @ lifts
+        left = view.values[:, None] - np.log(view.parts @ np.exp(lifts)) - view.tilts @ lifts
         residuals = add_delayed(self.filter, left)[len(left) - self.loads.shape[1] :]
         scores: Matrix = self.loads @ _cut(residuals)
         return scores
@@ -72,7 +77,7 @@ class Segment(NamedTuple):
     @property
     def own(self) -> Vector:
         """The variance of scores if noise is white."""
-        squares: Vector = (self.loads**2).sum(axis=1)
+        squares: Vector = np.maximum((self.loads**2).sum(axis=1), 1e-12)
         return squares
 
 
@@ -93,72 +98,73 @@ def list_segments(trial: Trial) -> list[Segment]:
 
 def _learn_baselines(trial: Trial) -> Iterator[tuple[int, int, Baseline]]:
     """Blocks from a first to before a last, with the baseline that was learned before them."""
-    season, before = learn_season(trial), None
+    baselines = Baselines(trial, learn_season(trial))
     windows, whole = _FIRST_WINDOWS, len(trial.totals) // trial.window
     while windows < whole:
         slots, next_windows = windows * trial.window, int(windows * _AGAIN) + 1
-        past = trial._replace(
-            totals=trial.totals[:slots], played=trial.played[:slots], places=trial.places[:slots]
-        )
-        if np.isnan(past.totals).all() or np.nanmax(past.totals) <= 0:
-            windows = next_windows
-            continue
-        before = fit_baseline(past, season, before)
         first = int(np.searchsorted(trial.starts, slots))
         last = int(np.searchsorted(trial.starts, next_windows * trial.window))
-        if first < last and before.is_clear:
-            yield first, last, before
+        if np.nanmax(trial.totals[:slots], initial=0.0) > 0:
+            baseline = baselines.learn(windows)
+            if first < last:
+                yield first, last, baseline
         windows = next_windows
 
 
 def _weigh_blocks(trial: Trial, first: int, last: int, baseline: Baseline) -> Segment:
     """Those of these blocks that have settled."""
-    window, shares, demand = trial.window, baseline.shares, baseline.demand
+    window, mean = trial.window, baseline.explanations[0].candidate
+    shares, demand = mean.shares, mean.demand
     begin, whole = int(trial.starts[first]) // window, len(trial.totals) // window
     settled = (trial.ends + len(shares) - 2) // window + 1  # windows
     settled[-1] = whole + 1  # the last block may go on
     stop = min(int(settled[last - 1]), whole)
-    values, parts = measure_windows(trial, shares, demand, baseline.season)
-    is_known = ~np.isnan(values)
-    # Under other lifts the past would have shown another level and season.
-    columns = list_columns(trial)
-    tilts = columns @ baseline.slopes
-    expected = columns @ (baseline.offsets - baseline.slopes @ baseline.lifts)
-    # What is missing counts as expected.
-    as_expected = np.log(parts @ np.exp(baseline.lifts)) + tilts @ baseline.lifts
-    values = np.where(is_known, values - expected, as_expected)
     # Of earlier blocks, those count whose effects arrive in these windows, or shortly before.
     memory = len(baseline.filter) - 1
     before = max(begin - memory, 0)
     oldest = min(int(np.searchsorted(settled, begin - memory, side="right")), first)
     newest = int(np.searchsorted(trial.starts, stop * window))
     origin = int(trial.starts[oldest]) // window
+    whitener, columns = baseline.filter / baseline.scale, list_columns(trial)[before:stop]
+    views = [_look(each, columns, before, stop) for each in baseline.explanations]
     arrived = trial.add_up(spread_by_arm(trial, shares, demand)).sum(axis=1)
     by_block = spread_by_block(trial, shares, demand, oldest, newest, stop - origin)
     by_block = by_block / arrived[origin:stop, None]
-    all_loads = (add_delayed(baseline.filter, by_block) / baseline.scale)[begin - origin :]
+    all_loads = add_delayed(whitener, by_block)[begin - origin :]
     over = np.arange(first, last)[np.logical_and.accumulate(settled[first:last] <= whole)]
-    counts = is_known[begin:stop] & (np.arange(begin, stop) < settled[over, None])
+    is_known = ~np.isnan(mean.values[begin:stop])
+    counts = is_known & (np.arange(begin, stop) < settled[over, None])
     draws, chances = trial.draws(), trial.probabilities[over]
     # Arms of earlier blocks are known when a block begins; those of later ones have its chances.
     is_earlier = np.arange(oldest, newest) < over[:, None]
     is_later = np.arange(oldest, newest) > over[:, None]
+    tilts = add_delayed(whitener, views[0].tilts)[begin - before :]
     around = np.stack(
         [
             (is_earlier * draws[oldest:newest, arm] + is_later * chances[:, [arm]]) @ all_loads.T
+            + tilts[:, arm]
             for arm in range(trial.arms)
         ]
     )
     return Segment(
-        values=values[before:stop],
-        parts=parts[before:stop],
-        tilts=tilts[before:stop],
-        filter=baseline.filter / baseline.scale,
+        views=views,
+        filter=whitener,
         loads=np.where(counts, all_loads[:, over - oldest].T, 0.0),
         around=around,
-        lifts=baseline.lifts,
         draws=draws[over],
         chances=chances,
         starts=trial.starts[over],
         slots=settled[over] * window,
     )
+
+
+def _look(explanation: Explanation, columns: Matrix, first: int, last: int) -> View:
+    """The windows from `first` to before `last`, which have the given columns."""
+    candidate, lifts = explanation.candidate, explanation.lifts
+    parts, values = candidate.parts[first:last], candidate.values[first:last]
+    # Under other lifts the past would have shown another level and season.
+    tilts = columns @ explanation.slopes
+    expected = columns @ (explanation.offsets - explanation.slopes @ lifts)
+    # What is missing counts as expected.
+    as_expected = np.log(parts @ np.exp(lifts)) + tilts @ lifts
+    return View(np.where(np.isnan(values), as_expected, values - expected), parts, tilts, lifts)

@@ -18,6 +18,7 @@ numbers, among which the capital is divided.
 """
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -25,10 +26,11 @@ import numpy as np
 from aftereffect._core import Matrix, Slots, Vector
 from aftereffect.inference._scores import Segment
 
-#: The effects that are tried, as logarithms.
-EFFECTS: Vector = np.arange(-140.0, 141.0) * 0.005
 #: The largest usual effect: 28 % more, or 22 % less.
 _USUAL_EFFECT = 0.25
+#: The effects that are tried, as logarithms: 0, and larger ones with wider steps.
+_MORE = np.concatenate([np.arange(1, 51) * 0.005, _USUAL_EFFECT + np.arange(1, 24) * 0.02])
+EFFECTS: Vector = np.concatenate([-_MORE[::-1], [0.0], _MORE])
 #: Deviations of the effect on which bets are made, and the part of the capital for each.
 _SIZES, _CAPITAL = np.array([0.01, 0.02, 0.04, 0.08, 0.16]), np.array([0.1, 0.2, 0.4, 0.2, 0.1])
 #: The largest bet on one block: totals have bursts.
@@ -55,47 +57,62 @@ def weigh_evidence(
 ) -> Evidence:
     """Bet on the draws of one arm or another, for each supposed effect of the first.
 
-    Effects are logarithms, relative to the other arm.
+    Effects are logarithms, relative to the other arm. Each plausible delay takes other effects out
+    of the totals. The capital is that of the delay with which the gambler gained least: so it is at
+    most that of the right one.
     """
+    nothing = np.zeros((1, len(effects)))
     if not segments:
-        return Evidence(np.zeros((1, len(effects))), np.zeros(1, int))
-    scores, own, draws, chances = [], [], [], []
-    for segment in segments:
-        lifts = np.repeat(segment.lifts[:, None], len(effects), axis=1)
-        lifts[arm] = lifts[other] + effects
-        scores.append(segment.score(lifts))
-        own.append(segment.own)
-        draws.append(segment.draws[:, [arm, other]])
-        chances.append(segment.chances[:, [arm, other]])
-    left, mine = np.concatenate(scores), np.maximum(np.concatenate(own), 1e-12)[:, None]
-    is_arm, is_other = np.concatenate(draws).T[:, :, None] > 0
-    chance, rest = np.concatenate(chances).T[:, :, None]
-    chance = chance / np.maximum(chance + rest, 1e-300)
+        return Evidence(nothing, np.zeros(1, int))
     slots = np.concatenate([segment.slots for segment in segments])
-    squares = _measure_squares(segments, slots)[:, None]
-    found = []
-    for size, capital in zip(
-        np.append(-_SIZES, _SIZES), np.append(_CAPITAL, _CAPITAL) / 2, strict=True
-    ):
-        shifts = np.hstack([segment.expect(arm, size) for segment in segments])
-        if_other, if_this = shifts[:, :, None]
-        bets = (if_this - if_other) * (left - (if_this + if_other) / 2) / (squares * mine)
+    squares = np.split(
+        _measure_squares(segments, slots),
+        np.cumsum([len(segment.slots) for segment in segments])[:-1],
+    )
+    sizes = np.append(-_SIZES, _SIZES)
+    # The logarithm of the capital of each size of bet, by size and effect.
+    each = np.log(np.append(_CAPITAL, _CAPITAL) / 2)[:, None] + nothing
+    capital = [nothing]
+    for segment, square in zip(segments, squares, strict=True):
+        expected = np.array([segment.expect(arm, size) for size in sizes])
+        paths = [
+            each[:, None] + np.cumsum(gains, axis=1)
+            for gains in _list_gains(segment, square, expected, (arm, other), effects)
+        ]
+        sums = np.array([np.logaddexp.reduce(path, axis=0) for path in paths])
+        capital.append(sums.min(axis=0))
+        if len(square):
+            least = sums[:, -1].argmin(axis=0)
+            each = np.array(paths)[least, :, -1, np.arange(len(effects))].T
+    return Evidence(np.concatenate(capital), np.append(0, np.maximum.accumulate(slots)))
+
+
+def _list_gains(
+    segment: Segment, square: Vector, expected: Vector, arms: tuple[int, int], effects: Vector
+) -> Iterator[Vector]:
+    """The logarithms of what bets bring, by size, block and effect: for one view after another."""
+    arm, other = arms
+    is_arm, is_other = segment.draws[:, [arm, other]].T[:, :, None] > 0
+    chance, rest = segment.chances[:, [arm, other]].T[:, :, None]
+    chance = chance / np.maximum(chance + rest, 1e-300)
+    if_other, if_this = np.swapaxes(expected, 0, 1)[:, :, :, None]
+    weights, middle = (if_this - if_other) / (square * segment.own)[:, None], if_this + if_other
+    for view in segment.views:
+        lifts = np.repeat(view.lifts[:, None], len(effects), axis=1)
+        lifts[arm] = lifts[other] + effects
+        bets = weights * (segment.score(view, lifts) - middle / 2)
         bets = np.clip(bets, -_MAX_BET, _MAX_BET)
         stakes = np.log1p(chance * np.expm1(bets))
-        gains = np.where(is_arm, bets - stakes, np.where(is_other, -stakes, 0.0))
-        found.append(math.log(capital) + np.cumsum(gains, axis=0))
-    capital = np.vstack([np.zeros(len(effects)), np.logaddexp.reduce(found, axis=0)])
-    return Evidence(capital, np.append(0, np.maximum.accumulate(slots)))
+        yield np.where(is_arm, bets - stakes, np.where(is_other, -stakes, 0.0))
 
 
 def _measure_squares(segments: list[Segment], slots: Slots) -> Vector:
     """How large squares of scores were, in the blocks that had settled when a block began."""
-    squares = np.concatenate(
-        [
-            segment.score(segment.lifts[:, None])[:, 0] ** 2 / np.maximum(segment.own, 1e-12)
-            for segment in segments
-        ]
-    )
+    scores = [
+        segment.score(segment.views[0], segment.views[0].lifts[:, None])[:, 0]
+        for segment in segments
+    ]
+    squares = np.concatenate(scores) ** 2 / np.concatenate([segment.own for segment in segments])
     starts = np.concatenate([segment.starts for segment in segments])
     order = np.argsort(slots, kind="stable")
     sums = np.append(0.0, np.cumsum(np.minimum(squares[order], _MAX_SQUARE)))

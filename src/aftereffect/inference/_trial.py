@@ -122,10 +122,11 @@ def spread_by_arm(trial: Trial, shares: Vector, season: Vector) -> Matrix:
     lead = len(shares) - 1
     first = trial.places[0] - lead
     demand = np.append(season[(first + np.arange(lead)) % trial.week], season[trial.places])
-    by_arm = np.zeros((len(demand), trial.arms))
-    by_arm[:lead, trial.control] = demand[:lead]
-    by_arm[np.arange(lead, len(demand)), trial.played] = demand[lead:]
-    return add_delayed(shares, by_arm)[lead:]
+    is_played = np.zeros((len(demand), trial.arms))
+    is_played[:lead, trial.control] = 1.0
+    is_played[np.arange(lead, len(demand)), trial.played] = 1.0
+    arrived = [np.convolve(demand * column, shares)[lead : len(demand)] for column in is_played.T]
+    return np.column_stack(arrived)
 
 
 def spread_history(trial: Trial, shares: Vector, season: Vector) -> Matrix:

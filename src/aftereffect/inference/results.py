@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from aftereffect._core import import_optional, save_figure, text_table
+from aftereffect.inference.guardrails import GuardrailResults, lay_out_guardrails
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -91,7 +92,9 @@ class Results(NamedTuple):
     the number of blocks that count, and `slots` the slots until the last of them settled.
     `history` has the effects on the control of earlier times. `unit` is the unit of the totals,
     and `slot_length` how long a slot lasts. The experiment may stop when the loss is below
-    `stop_when_loss_below`: `stops` says whether it is.
+    `stop_when_loss_below`: `stops` says whether it is. `guardrails` compare further totals, such as
+    complaints; `stopped` are the arms that they have stopped. `obstacle` is a sentence that says
+    why totals cannot be compared, if they cannot; then no block counts.
 
     Examples
     --------
@@ -121,18 +124,24 @@ class Results(NamedTuple):
     unit: str | None = None
     slot_length: str | None = None
     stop_when_loss_below: float | None = None
+    guardrails: tuple[GuardrailResults, ...] = ()
+    stopped: tuple[str, ...] = ()
+    obstacle: str | None = None
 
     @property
     def stops(self) -> bool | None:
         """Whether the experiment may stop by its rule; None without one.
 
         It may not while an interval of the leader has no lower end: then too little is known, and
-        the loss is small only because arms are assumed to differ little.
+        the loss is small only because arms are assumed to differ little. Nor may it if the leader
+        is stopped: then shipping it is no choice.
         """
         if self.stop_when_loss_below is None:
             return None
         is_known = all(effect.low is not None for effect in self.leads)
-        return is_known and self.loss < self.stop_when_loss_below
+        return (
+            is_known and self.leader not in self.stopped and self.loss < self.stop_when_loss_below
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, in types that JSON has, with `stops` and the sentences."""
@@ -143,6 +152,11 @@ class Results(NamedTuple):
                 look._asdict() | {"effects": [effect._asdict() for effect in look.effects]}
                 for look in self.history
             ],
+            "guardrails": [
+                found._asdict() | {"arms": [arm._asdict() for arm in found.arms]}
+                for found in self.guardrails
+            ],
+            "stopped": list(self.stopped),
             "stops": self.stops,
             "sentences": self.describe(),
         }
@@ -150,11 +164,11 @@ class Results(NamedTuple):
     def describe(self) -> list[str]:
         """What is known, in a few sentences."""
         if self.blocks == 0:
-            return [
+            nothing = (
                 "Not yet: the effects of the first rounds have not arrived, so nothing is known "
-                "about the arms.",
-                *self._describe_rule(),
-            ]
+                "about the arms."
+            )
+            return [self.obstacle or nothing, *self.describe_rule()]
         leader = self.leader
         cost = f"Shipping {leader} now is expected to cost {self._name_loss()}"
         if all(effect.is_shown for effect in self.leads):
@@ -163,7 +177,11 @@ class Results(NamedTuple):
             chance = show_chance(self.probabilities[leader])
             first = f"Not yet: which arm is best. {leader} leads, with a probability of {chance}."
             cost = f"{cost}, as another arm may be better."
-        return [first, *self._describe_effects(), cost, *self._describe_rule()]
+        stopped = [
+            f"{arm} is stopped: it showed harm{', so do not ship it' if arm == leader else ''}."
+            for arm in self.stopped
+        ]
+        return [first, *self._describe_effects(), cost, *stopped, *self.describe_rule()]
 
     def _describe_effects(self) -> list[str]:
         if len(self.effects) <= _MAX_SENTENCES:
@@ -174,13 +192,16 @@ class Results(NamedTuple):
         rest = [f"Not yet: whether the other {others} {word} from {self.control}."]
         return [*map(str, shown), *(rest if others else [])]
 
-    def _describe_rule(self) -> list[str]:
+    def describe_rule(self) -> list[str]:
+        """What the rule to stop says, as one sentence; nothing without a rule."""
         limit = self.stop_when_loss_below
         if limit is None:
             return []
         amount = self._name_amount(limit)
         if self.stops:
             return [f"The rule says stop: the expected loss is below {amount}."]
+        if self.leader in self.stopped:
+            return [f"The rule says go on: {self.leader} leads, but is stopped."]
         if self.loss < limit:
             return ["The rule says go on: too little is known."]
         return [f"The rule says go on: the expected loss is not below {amount}."]
@@ -197,7 +218,7 @@ class Results(NamedTuple):
         return f"{amount:,.3g}{unit} per {_SLOT_WORDS.get(self.slot_length or '', 'slot')}"
 
     def __str__(self) -> str:
-        """A table of the effects, and the sentences."""
+        """A table of the effects, the sentences, and the same of the guardrails."""
         per_slot = f"{self.unit} per slot" if self.unit else "per slot"
         titles = ("arm", "against", "effect", "low", "high", per_slot, "low", "high", "best")
         rows: list[tuple[str, ...]] = [titles]
@@ -205,11 +226,14 @@ class Results(NamedTuple):
             percents = (_show(each, "+.1f", " %") for each in effect[2:5])
             amounts = (_show(each, "+,.3g") for each in effect[5:])
             chance = show_chance(self.probabilities[effect.arm])
-            rows.append((effect.arm, effect.versus, *percents, *amounts, chance))
+            name = f"{effect.arm} (stopped)" if effect.arm in self.stopped else effect.arm
+            rows.append((name, effect.versus, *percents, *amounts, chance))
         note = (
             f"Intervals hold together, at every look, with a probability of {100 * self.level:g} %."
         )
-        return "\n".join([text_table(rows, left=2), note, *self.describe()])
+        guarded = lay_out_guardrails(self.guardrails)
+        lines = [text_table(rows, left=2), note, *self.describe(), *([guarded] if guarded else [])]
+        return "\n".join(lines)
 
     def plot(self, ax: "matplotlib.axes.Axes | None" = None) -> "matplotlib.axes.Axes":
         """Draw the interval of each arm against the control over time. Needs the extra ``plot``."""

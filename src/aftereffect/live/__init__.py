@@ -144,6 +144,7 @@ class ExperimentLike(Protocol):
         *,
         arm: str | None = None,
         covariates: Mapping[str, float | None] | None = None,
+        guardrails: Mapping[str, float | None] | None = None,
         revise: bool = False,
         confirm: bool = False,
     ) -> TotalRecord:
@@ -154,6 +155,7 @@ class ExperimentLike(Protocol):
         slot: Slot,
         *,
         covariates: Mapping[str, float | None] | None = None,
+        guardrails: Mapping[str, float | None] | None = None,
         revise: bool = False,
     ) -> TotalRecord:
         """Record that the total of a slot is lost."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from aftereffect._core import check_float, short_repr, suggest
 from aftereffect.errors import ParameterError, name_field
+from aftereffect.live._results import explain_refusal
 from aftereffect.live._slot_state import make_state
 from aftereffect.live._state import Draws, ExperimentState
 from aftereffect.live.events import Link
@@ -75,8 +76,27 @@ def _check_share(name: str, share: object) -> float:
 
 
 def check_playable(settings: Settings) -> None:
-    """Refuse settings under which the policy cannot begin, or plays one arm to the very end."""
+    """Refuse settings under which the policy cannot begin, or plays one arm to the very end.
+
+    Without probabilities, no rule can say when to stop, and no guardrail can stop an arm.
+    """
     slots = settings.planned_slots
+    if settings.stop_when_loss_below is not None:
+        with name_field("stop_when_loss_below"):
+            reason = explain_refusal(settings)
+            if reason is not None:
+                raise ParameterError(f"no rule can say when to stop: {reason}")
+    if settings.has_stops:
+        with name_field("guardrails"):
+            reason = explain_refusal(settings)
+            if reason is not None:
+                raise ParameterError(f"no guardrail can stop an arm: {reason}")
+            if not settings.policy.learns_from_any_arm:
+                raise ParameterError(
+                    f"no guardrail can stop an arm: {settings.policy} cannot learn from another "
+                    "arm than the one that it chose; use another policy, such as "
+                    "adaptive-switchback, or guardrails that do not stop"
+                )
     with name_field("policy"):
         if settings.looks_at_slots:
             make_state(settings, Link(0, b"")).decide()

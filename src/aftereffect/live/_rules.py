@@ -1,10 +1,11 @@
 """The rules of asking and telling: what is recorded, what is answered again, what is refused."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from aftereffect._core import check_int, notation, short_repr, suggest
 from aftereffect.errors import ConflictError, CorruptionError, ParameterError, name_field
+from aftereffect.live._guardrails import judge_guardrails
 from aftereffect.live._reading import OpenLog, find_keyed_event, read_slot_events
 from aftereffect.live._rounds import check_possible
 from aftereffect.live._state import ExperimentState
@@ -14,7 +15,7 @@ from aftereffect.live.records import (
     Slot,
     TotalInput,
     TotalRecord,
-    read_covariates,
+    read_numbers,
     read_probabilities,
 )
 from aftereffect.live.settings import MAX_LIVE_SLOTS, Settings, check_covariate
@@ -71,11 +72,16 @@ def find_or_decide(opened: OpenLog, slot: Slot | None, key: str | None) -> tuple
                 raise CorruptionError(
                     f"slot {number} was decided, but the log has no decision for it"
                 )
-        return decide(log, state, number, checked), True
+        return decide(log, state, opened.record, number, checked), True
 
 
-def decide(log: Log, state: ExperimentState, slot: int | None, key: str | None) -> Decision:
-    """Decide the next slot and record it; if `slot` is given, it must be the next one."""
+def decide(
+    log: Log, state: ExperimentState, record: Record, slot: int | None, key: str | None
+) -> Decision:
+    """Decide the next slot and record it; if `slot` is given, it must be the next one.
+
+    Before that, guardrails may stop arms.
+    """
     name, next_slot = state.settings.name, state.next_slot
     if slot is not None and slot > next_slot:
         gap = f"slots {next_slot} to {slot - 1}" if slot > next_slot + 1 else f"slot {next_slot}"
@@ -92,6 +98,8 @@ def decide(log: Log, state: ExperimentState, slot: int | None, key: str | None) 
         raise ConflictError(
             f"experiment {name!r} has decided all {next_slot:,} slots of its horizon: end it"
         )
+    for found in judge_guardrails(log, record, state):
+        _append(log, state, found)
     choice = state.decide()
     event = state.head.next(
         "decision",
@@ -129,15 +137,20 @@ def tell(
     with name_field("arm"):
         arm = _find_played(settings, given.arm, slot, decided)
     with name_field("covariates"):
-        numbers = _check_covariates(settings, slot, given.covariates)
-    before = read_covariates(settings, known and known.covariates) or {}
+        numbers = _check_numbers("covariate", settings.covariates, slot, given.covariates)
+    with name_field("guardrails"):
+        counts = _check_numbers("guardrail", settings.guarded, slot, given.guardrails)
+    before = read_numbers(settings.covariates, known and known.covariates) or {}
+    last = _find_guardrails(log, record, slot) if counts else None
+    counted = read_numbers(settings.guarded, last and last.guardrails) or {}
     played = None if arm is None else settings.arms[arm]
     is_same_total = (
         known is not None
         and known.total == total
         and (total is None or arm is None or known.arm in (None, arm))
     )
-    if is_same_total and all(before.get(name) == number for name, number in numbers.items()):
+    is_same = is_same_total and _has_all(before, numbers)
+    if is_same and _has_all(counted, counts):
         return TotalRecord(slot, total, "unchanged", played)
     _check_running(state)
     if total is not None and arm is None:
@@ -145,19 +158,29 @@ def tell(
     if known and not is_same_total:
         _check_revision(state, known, total, arm, revise=revise)
     if not revise:
-        _check_added(slot, before, numbers)
+        _check_added("covariates", slot, before, numbers)
+        _check_added("guardrails", slot, counted, counts)
     if total is not None and not (confirm or is_same_total):
         with name_field("total"):
             state.statistics.check_likely(settings, slot, total)
-    event = state.head.next(
-        "total",
-        slot,
-        revision=known.revision + 1 if known else 0,
-        arm=arm,
-        total=total,
-        covariates=_write_covariates(settings, before | numbers),
-    )
-    _append(log, state, event)
+    if not is_same:
+        event = state.head.next(
+            "total",
+            slot,
+            revision=known.revision + 1 if known else 0,
+            arm=arm,
+            total=total,
+            covariates=_write_numbers(settings.covariates, before | numbers),
+        )
+        _append(log, state, event)
+    if not _has_all(counted, counts):
+        event = state.head.next(
+            "guardrails",
+            slot,
+            revision=last.revision + 1 if last else 0,
+            guardrails=_write_numbers(settings.guarded, counted | counts),
+        )
+        _append(log, state, event)
     return TotalRecord(slot, total, "revised" if known else "recorded", played)
 
 
@@ -235,22 +258,33 @@ def _find_total(
     return (totals[-1] if totals else None), (decision.arm if decision else None)
 
 
-def _check_covariates(settings: Settings, slot: int, given: object) -> dict[str, float | None]:
-    """Check the covariates that a caller gives for a slot."""
+def _find_guardrails(log: Log, record: Record, slot: int) -> Event | None:
+    """The last numbers of guardrails of a slot."""
+    events = read_slot_events(log, record, slot, slot + 1)
+    return next((event for event in reversed(events) if event.kind == "guardrails"), None)
+
+
+def _has_all(known: Mapping[str, float | None], numbers: Mapping[str, float | None]) -> bool:
+    return all(known.get(name) == number for name, number in numbers.items())
+
+
+def _check_numbers(
+    what: str, names: Sequence[str], slot: int, given: object
+) -> dict[str, float | None]:
+    """Check the covariates, or the numbers of guardrails, that a caller gives for a slot."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):
         raise ParameterError(
-            f"the covariates of slot {slot} must be numbers by name, such as {{'rain': 3.5}}, "
-            f"got {short_repr(given)}"
+            f"the {what}s of slot {slot} must be numbers by name, such as "
+            f"{{{(*names, 'rain')[0]!r}: 3.5}}, got {short_repr(given)}"
         )
     for name in given:
-        if name not in settings.covariates:
-            hint = suggest(str(name), settings.covariates)
+        if name not in names:
             none = "the experiment has none; they are named when it is created"
             raise ParameterError(
-                f"slot {slot} has an unknown covariate {short_repr(name)}: "
-                f"{hint if settings.covariates else none}"
+                f"slot {slot} has an unknown {what} {short_repr(name)}: "
+                f"{suggest(str(name), names) if names else none}"
             )
     return {
         name: None if number is None else check_covariate(f"{name} of slot {slot}", number)
@@ -259,9 +293,9 @@ def _check_covariates(settings: Settings, slot: int, given: object) -> dict[str,
 
 
 def _check_added(
-    slot: int, before: dict[str, float | None], numbers: dict[str, float | None]
+    what: str, slot: int, before: dict[str, float | None], numbers: dict[str, float | None]
 ) -> None:
-    """Refuse other covariates than the recorded ones; those that were not known may be added."""
+    """Refuse other numbers than the recorded ones; those that were not known may be added."""
     for name, number in numbers.items():
         known = before.get(name)
         if known is not None and known != number:
@@ -269,14 +303,14 @@ def _check_added(
             raise ConflictError(
                 f"slot {slot} has the {name} {notation(known)}, got {given}: "
                 "pass revise to replace it",
-                {"covariates": {name: known}},
-                {"covariates": {name: number}},
+                {what: {name: known}},
+                {what: {name: number}},
             )
 
 
-def _write_covariates(settings: Settings, numbers: dict[str, float | None]) -> str | None:
+def _write_numbers(names: Sequence[str], numbers: dict[str, float | None]) -> str | None:
     """The text of an event; None where no number was ever given."""
-    return json.dumps([numbers.get(name) for name in settings.covariates]) if numbers else None
+    return json.dumps([numbers.get(name) for name in names]) if numbers else None
 
 
 def _find_played(settings: Settings, arm: object, slot: int, decided: int | None) -> int | None:

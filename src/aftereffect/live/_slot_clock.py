@@ -124,7 +124,7 @@ def make_clock(slot: object, start: object, timezone: object) -> SlotClock:
         begin = read_time("start", start)
     if begin.tzinfo is not None:
         begin = begin.astimezone(zone).replace(tzinfo=None)
-    # A time that clocks skip becomes the one an hour later.
+    # A start that follows a history may be a time that clocks skip: then it is an hour later.
     begin = begin.replace(tzinfo=zone).astimezone(UTC).astimezone(zone).replace(tzinfo=None)
     return SlotClock(length, begin, timezone)  # type: ignore[arg-type]  # it was checked
 
@@ -172,6 +172,8 @@ def _place(
             raise ParameterError(f"{given} needs the length of a slot: pass slot, such as 1h")
         return None, totals, ()
     zone = "UTC" if timezone is None else timezone
+    if start is not None:
+        _check_start(start, zone)
     if start is None and rows:
         length = _find_length(slot)
         times = [_find_wall(row, zone) for row in rows]
@@ -196,6 +198,35 @@ def _place(
     known = [tuple(None if each != each else each for each in row) for row in padded.tolist()]
     past = tuple(row[1:] for row in known) if covariates else ()
     return clock, tuple(row[0] for row in known), past
+
+
+def _check_start(given: object, timezone: str) -> None:
+    """Refuse a start that clocks skip, or that they show twice: slot 0 would be another hour."""
+    with name_field("start"):
+        start = read_time("start", given)
+        with name_field("timezone"):
+            zone = find_zone(timezone)
+        local = start.replace(tzinfo=zone) if start.tzinfo is None else start.astimezone(zone)
+        wall = local.replace(tzinfo=None)
+        first, second = (wall.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
+        if first.utcoffset() == second.utcoffset():
+            return
+        shown, skipped = wall.isoformat(), first.astimezone(UTC).astimezone(zone)
+        if skipped.replace(tzinfo=None) != wall:
+            raise ParameterError(
+                f"start must be a time that clocks show, and in {timezone} they skip {shown}: "
+                f"give another one, such as {skipped.isoformat()}"
+            )
+        if start.tzinfo is None:
+            raise ParameterError(
+                f"start must be one time, and clocks in {timezone} show {shown} twice: for the "
+                f"first, give {first.isoformat()}"
+            )
+        if local.fold:
+            raise ParameterError(
+                f"start cannot be the second of two times that clocks in {timezone} show as "
+                f"{shown}: give another one, such as {first.isoformat()}, the first"
+            )
 
 
 def read_past_totals(

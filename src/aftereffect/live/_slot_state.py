@@ -120,8 +120,8 @@ class SlotState(ExperimentState):
             decide = prepare_decide(self.settings.policy)
             arm, slots = decide(self.policy_state, self.params, place, self.draws.generator)
             until = self._find_end(place, int(slots))
-            plan = RoundPlan(int(arm), until - self.next_slot + 1, until - self.next_slot + 1)
-            chances = self._write_probabilities()
+            arm, chances = self._pass_over_stopped(int(arm))
+            plan = RoundPlan(arm, until - self.next_slot + 1, until - self.next_slot + 1)
             self.round = Round(self.rounds, plan, until, probabilities=chances)
         current = cast(Round, self.round)
         plan, until = current.plan, current.until

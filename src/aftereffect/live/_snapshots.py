@@ -12,7 +12,7 @@ import numpy as np
 from aftereffect._core import Vector, __version__
 from aftereffect.live._rounds import Backlog, Round, RoundPlan, TotalStatistics
 from aftereffect.live._slot_state import SlotState, make_state
-from aftereffect.live._state import ArmTotals, Draws, ExperimentState, SnapshotMark
+from aftereffect.live._state import ArmTotals, Draws, ExperimentState, SnapshotMark, Stop
 from aftereffect.live.events import Link, Snapshot, fingerprint
 from aftereffect.live.settings import Settings
 from aftereffect.policies import named_arrays
@@ -27,6 +27,7 @@ _MIN_COMPRESSED, _COMPRESSED = 4_096, "zlib:"
 _PLAIN = (
     *("next_slot", "rounds", "received", "missing", "learned", "planned", "lasted"),
     *("last_total_at", "slots_at_last_total", "ended"),
+    *("guardrail_problem", "guardrails_told", "guardrails_judged"),
 )
 
 
@@ -59,6 +60,7 @@ def take_snapshot(state: ExperimentState) -> Snapshot:
         "position": str(state.draws.position),
         "retry_plan": state.retry_plan,
         "skipped": state.skipped,
+        "stopped": [(arm, *stop) for arm, stop in state.stopped.items()],
         "recent_lateness": list(state.recent_lateness),
         "statistics": asdict(state.statistics),
         "policy_state": {name: _pack(array) for name, array in named_arrays(state.policy_state)},
@@ -104,6 +106,7 @@ def restore_state(settings: Settings, start: Link, snapshot: Snapshot | None) ->
     state.draws = Draws(settings.seed, int(fields["position"]))
     state.retry_plan = None if fields["retry_plan"] is None else RoundPlan(*fields["retry_plan"])
     state.skipped = [(first, last) for first, last in fields["skipped"]]
+    state.stopped = {arm: Stop(guardrail, why) for arm, guardrail, why in fields["stopped"]}
     state.recent_lateness.extend(fields["recent_lateness"])
     state.statistics = TotalStatistics(**fields["statistics"])
     for name, array in named_arrays(state.policy_state):

@@ -18,6 +18,8 @@ from aftereffect.policies import State, has_probabilities, map_arrays
 
 #: The number of latest totals whose lateness is remembered.
 _RECENT = 100
+#: Guardrails are judged again when so many more numbers have come, as a share of those before.
+_JUDGED_AGAIN = 0.02
 
 
 class Draws:
@@ -70,6 +72,13 @@ class Difference(NamedTuple):
 
     slot: int
     version: str
+
+
+class Stop(NamedTuple):
+    """Why an arm was stopped: the guardrail that showed harm, and what it showed."""
+
+    guardrail: str
+    reason: str
 
 
 class SnapshotMark(NamedTuple):
@@ -140,6 +149,12 @@ class ExperimentState:
         #: The number of slots when the last total came.
         self.slots_at_last_total = 0
         self.ended = False
+        #: The arms that were stopped.
+        self.stopped: dict[int, Stop] = {}
+        #: Why guardrails could not be judged when that was last tried; None if they could.
+        self.guardrail_problem: str | None = None
+        #: How often numbers of guardrails came, in all and until guardrails were last judged.
+        self.guardrails_told = self.guardrails_judged = 0
         self.difference: Difference | None = None
         self.last_snapshot = SnapshotMark(0, 0)
 
@@ -226,24 +241,56 @@ class ExperimentState:
                 wanted = self.kernels.decide(self.policy_state, self.params, self.next_slot, rng)
                 plan = RoundPlan(*map(int, wanted))
             self.retry_plan = None
-            self.round = self._begin(plan, before if before and before.arm == plan.arm else None)
-            self.round.probabilities = self._write_probabilities(None if is_new else plan.arm)
+            arm, chances = self._pass_over_stopped(plan.arm, is_certain=not is_new)
+            plan = plan._replace(arm=arm)
+            self.round = self._begin(plan, before if before and before.arm == arm else None)
+            self.round.probabilities = chances
         current = self.round
         until, window = current.until, current.plan.window
-        chances = current.probabilities
-        return Choice(self.next_slot, current.number, current.arm, until, window, chances)
+        text = current.probabilities
+        return Choice(self.next_slot, current.number, current.arm, until, window, text)
 
-    def _write_probabilities(self, certain: int | None = None) -> str | None:
-        """The probabilities of the arms in the round, as the log stores them.
+    def _pass_over_stopped(self, arm: int, *, is_certain: bool = False) -> tuple[int, str | None]:
+        """The arm of a new round, and the probabilities of all arms as the log stores them.
 
-        None if the policy does not say them. A round that is repeated has a `certain` arm.
+        What stopped arms would get goes to the others in proportion, and to the control if these
+        get nothing. A round that is repeated has an arm that is certain. The policy may not say its
+        probabilities; then no arm can be stopped. By now guardrails are judged.
         """
+        if self._has_news():
+            self.guardrails_judged = self.guardrails_told
         if not has_probabilities(self.policy_state):
-            return None
+            return arm, None
         chances = [float(chance) for chance in self.policy_state.probabilities]
-        if certain is not None:
-            chances = [float(arm == certain) for arm in range(len(chances))]
-        return json.dumps(chances)
+        if is_certain:
+            chances = [float(each == arm) for each in range(len(chances))]
+        if self.stopped:
+            kept = [0.0 if each in self.stopped else p for each, p in enumerate(chances)]
+            if not any(kept):
+                kept[0] = 1.0
+            chances = [chance / math.fsum(kept) for chance in kept]
+        if arm in self.stopped:
+            mark = self.draws.random()
+            for arm in (each for each, chance in enumerate(chances) if chance > 0):
+                mark -= chances[arm]
+                if mark < 0:
+                    break
+        return arm, json.dumps(chances)
+
+    @property
+    def is_judgement_due(self) -> bool:
+        """Whether to judge the guardrails before the next decision.
+
+        That is when a round is to begin, and enough numbers have come since the last time.
+        """
+        return self._is_round_over() and self._has_news()
+
+    def _has_news(self) -> bool:
+        """Whether enough numbers of guardrails have come that may stop an arm."""
+        if not self.settings.has_stops or len(self.stopped) == len(self.settings.arms) - 1:
+            return False
+        came = self.guardrails_told - self.guardrails_judged
+        return came > 0 and came >= _JUDGED_AGAIN * self.guardrails_judged
 
     def _begin(self, plan: RoundPlan, before: Round | None) -> Round:
         """Begin a round. If the arm stays, it takes over the outstanding slots of the last one."""
@@ -376,13 +423,30 @@ class ExperimentState:
         self.arm_totals.counts[arm] -= 1
         self.arm_totals.sums[arm] -= total
 
+    def _fold_guardrails(self, _: Event) -> None:
+        self.guardrails_told += 1
+
+    def _fold_stop(self, event: Event) -> None:
+        self.stopped = {**self.stopped, cast(int, event.arm): Stop(**_read_text(event))}
+
+    def _fold_judgement(self, event: Event) -> None:
+        self.guardrail_problem = _read_text(event)["problem"]
+
     def _fold_end(self, _: Event) -> None:
         self.ended = True
+
+
+def _read_text(event: Event) -> dict[str, Any]:
+    fields: dict[str, Any] = json.loads(event.guardrails or "")
+    return fields
 
 
 _FOLDS = {
     "decision": "_fold_decision",
     "total": "_fold_total",
+    "guardrails": "_fold_guardrails",
+    "stop": "_fold_stop",
+    "judgement": "_fold_judgement",
     "skip": "_fold_skip",
     "end": "_fold_end",
 }

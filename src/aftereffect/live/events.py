@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from aftereffect._core import __version__
 from aftereffect.errors import CorruptionError
 
-EventKind = Literal["decision", "total", "skip", "end"]
+EventKind = Literal["decision", "total", "guardrails", "stop", "judgement", "skip", "end"]
 
 
 class Event(NamedTuple):
@@ -21,6 +21,12 @@ class Event(NamedTuple):
     - total: in `slot`, `arm` was played and `total` was observed, or is missing where that is None.
       `revision` counts the totals that were recorded for the slot before. `covariates` are the
       numbers that came with it, as JSON, with null for one that is not known; None if none came.
+    - guardrails: `guardrails` are the numbers of the guardrails in `slot`, as JSON, with null for
+      one that is not known. `revision` counts those that were recorded for the slot before.
+    - stop: before `slot` was decided, `arm` was stopped. `guardrails` say by which one and why, as
+      JSON. `revision` is the number of the arm, as several may be stopped at once.
+    - judgement: before `slot` was decided, something changed about whether guardrails can be
+      judged. `guardrails` have the problem, as JSON; null if there is none any more.
     - skip: nothing was decided for the slots from `slot` to `until`.
     - end: the experiment ended before `slot` was decided.
 
@@ -45,6 +51,7 @@ class Event(NamedTuple):
     at: str
     probabilities: str | None
     covariates: str | None
+    guardrails: str | None
     hash: bytes
 
 
@@ -75,11 +82,12 @@ class Link(NamedTuple):
         key: str | None = None,
         probabilities: str | None = None,
         covariates: str | None = None,
+        guardrails: str | None = None,
     ) -> Event:
         """Make the event that follows this position, with the current time and version."""
         plan = (round, arm, until, window)
         fields = (self.seq + 1, kind, slot, revision, *plan, total, key, __version__, now())
-        event = Event(*fields, probabilities, covariates, b"")
+        event = Event(*fields, probabilities, covariates, guardrails, b"")
         return event._replace(hash=hash_event(self.hash, event))
 
     def follow(self, event: Event) -> "Link":
@@ -152,11 +160,12 @@ _encode = _make and _make(
 def hash_event(previous: bytes, event: Event) -> bytes:
     """Hash an event together with the hash of the event before it.
 
-    Probabilities and covariates are hashed where there are some: the first logs had none.
+    The last three fields are hashed up to the last one that there is: the first logs had none.
     """
-    if event.covariates is not None:
-        return hash_fields(previous, event[:-1])
-    return hash_fields(previous, event[:-3] if event.probabilities is None else event[:-2])
+    for count, field in enumerate((event.guardrails, event.covariates, event.probabilities), 1):
+        if field is not None:
+            return hash_fields(previous, event[:-count])
+    return hash_fields(previous, event[:-4])
 
 
 def hash_fields(previous: bytes, fields: Iterable[object]) -> bytes:

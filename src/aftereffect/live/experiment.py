@@ -16,7 +16,7 @@ from aftereffect._core import (
     require_extra,
 )
 from aftereffect.errors import ParameterError, name_field
-from aftereffect.inference import Results
+from aftereffect.inference import Guardrail, Results
 from aftereffect.lag import LagEstimate, estimate_lag
 from aftereffect.live import _rules as rules
 from aftereffect.live._policy import add_floors, check_playable
@@ -35,7 +35,7 @@ from aftereffect.live.records import (
     read_totals,
     save_history,
 )
-from aftereffect.live.settings import Settings, check_name
+from aftereffect.live.settings import Settings, check_name, read_guardrails
 from aftereffect.live.status import Status, make_status
 from aftereffect.live.storage import DEFAULT_STORAGE, Record, Storage, View, open_or_borrow
 from aftereffect.policies import Policy
@@ -99,6 +99,8 @@ class Experiment:
         floors: Mapping[str, float] | None = None,
         covariates: Sequence[str] = (),
         unit: str | None = None,
+        stop_when_loss_below: float | None = None,
+        guardrails: Sequence[Guardrail | str] = (),
         max_total: float | None = None,
         horizon: int | None = None,
         seed: int | None = None,
@@ -147,6 +149,13 @@ class Experiment:
         unit
             The unit of the totals, such as ``EUR``: at most 20 characters. Tables and charts show
             it.
+        stop_when_loss_below
+            A rule to stop, which `results` uses: it says stop when shipping the leader is expected
+            to cost less than this number per slot, in the unit of the totals. The experiment goes
+            on all the same until `end` ends it. The policy must say its probabilities.
+        guardrails
+            Further totals of each slot in which arms may do harm, such as complaints: at most 5
+            `Guardrail`, or their spec strings. They may stop arms.
         max_total
             The largest total to accept, against typing errors.
         horizon
@@ -183,6 +192,8 @@ class Experiment:
             names,
             numbers,
             unit,
+            stop_when_loss_below,
+            read_guardrails(guardrails),
         )
         if wanted.name in (".", ".."):  # no web address can have such a part
             raise ParameterError(f"an experiment cannot be named {wanted.name!r}: add a letter")
@@ -289,6 +300,7 @@ class Experiment:
         *,
         arm: str | None = None,
         covariates: Mapping[str, float | None] | None = None,
+        guardrails: Mapping[str, float | None] | None = None,
         revise: bool = False,
         confirm: bool = False,
     ) -> TotalRecord:
@@ -307,6 +319,9 @@ class Experiment:
         covariates
             Numbers that come with the slot, by the names in the settings. Those that are left out
             stay as they are: not known, unless they were recorded before.
+        guardrails
+            Numbers of the guardrails, in the same way. They may come later: tell the same total
+            again, with them.
         revise
             Replace what is recorded. Where the policy learns from rounds, this is possible until a
             decision depends on it; where it looks at every slot, always.
@@ -326,7 +341,7 @@ class Experiment:
                 f"tell needs a number for slot {slot}, got None: "
                 f"if the total is lost, call mark_missing({slot})"
             )
-        rows = [(slot, total, arm, covariates)]
+        rows = [(slot, total, arm, covariates, guardrails)]
         return self.tell_many(rows, revise=revise, confirm=confirm)[0]
 
     def mark_missing(
@@ -334,13 +349,14 @@ class Experiment:
         slot: Slot,
         *,
         covariates: Mapping[str, float | None] | None = None,
+        guardrails: Mapping[str, float | None] | None = None,
         revise: bool = False,
     ) -> TotalRecord:
         """Record that the total of a slot is lost: the policy ignores the slot.
 
-        Its covariates may be known all the same.
+        Its covariates and guardrails may be known all the same.
         """
-        return self.tell_many([(slot, None, None, covariates)], revise=revise)[0]
+        return self.tell_many([(slot, None, None, covariates, guardrails)], revise=revise)[0]
 
     def tell_many(
         self,
@@ -352,8 +368,8 @@ class Experiment:
         """Record the totals of several slots: all of them, or none.
 
         Each row is a slot, by number or time; its total, None if that is missing; the arm that was
-        played, None if it was the decided one; and covariates by name. The last two may be left
-        out.
+        played, None if it was the decided one; covariates by name; and numbers of guardrails by
+        name. The last three may be left out.
         """
         rows = read_totals(totals)  # before the lock: the rows may come from a slow iterator
         with self._log.writing() as (log, state):
@@ -404,7 +420,8 @@ class Experiment:
             The probability with which all intervals hold, at all looks: 0.8, 0.9, 0.95 or 0.99.
         stop_when_loss_below
             A rule to stop: `Results.stops` says whether shipping the leader is expected to cost
-            less than this number per slot, in the unit of the totals.
+            less than this number per slot, in the unit of the totals. By default, the rule that the
+            experiment was created with, if any.
 
         Raises
         ------
@@ -420,7 +437,8 @@ class Experiment:
         target = check_writable(path, HISTORY_SUFFIXES)
         with self._log.reading() as (view, state), atomic_write(target) as draft:
             records = self._log.read_records(view, state, 0, state.next_slot)
-            save_history(records, self.settings.covariates, draft, target.suffix.lower())
+            names = (*self.settings.covariates, *self.settings.guarded)
+            save_history(records, names, draft, target.suffix.lower())
 
     def verify(self) -> Verification:
         """Check every event, derive every decision again, and compare snapshot and log."""

@@ -24,6 +24,13 @@ TotalsInput: TypeAlias = (
         tuple[Slot, float | None]
         | tuple[Slot, float | None, str | None]
         | tuple[Slot, float | None, str | None, Mapping[str, float | None] | None]
+        | tuple[
+            Slot,
+            float | None,
+            str | None,
+            Mapping[str, float | None] | None,
+            Mapping[str, float | None] | None,
+        ]
     ]
 )
 
@@ -83,8 +90,8 @@ class TotalRecord(NamedTuple):
 class TotalInput(NamedTuple):
     """A total that a caller gives, unchecked: None where it is missing.
 
-    `arm` is the arm that was played, if it was not the decided one. `covariates` are numbers by
-    name.
+    `arm` is the arm that was played, if it was not the decided one. `covariates` and `guardrails`
+    are numbers by name.
 
     Examples
     --------
@@ -96,6 +103,7 @@ class TotalInput(NamedTuple):
     total: object
     arm: object = None
     covariates: object = None
+    guardrails: object = None
 
 
 class SlotRecord(NamedTuple):
@@ -106,7 +114,8 @@ class SlotRecord(NamedTuple):
     `missing`. A total that is not yet `learned` waits for the end of its round, or for the next
     round of its arm. `time` is when the slot begins, if slots have times. `probability` is that
     with which the decided arm was drawn, if the policy says it. `covariates` are the numbers that
-    came with the slot, by name, with None for one that is not known; None if none came.
+    came with the slot, by name, with None for one that is not known; None if none came. So are
+    `guardrails`.
 
     Examples
     --------
@@ -133,6 +142,7 @@ class SlotRecord(NamedTuple):
     time: str | None
     probability: float | None
     covariates: dict[str, float | None] | None
+    guardrails: dict[str, float | None] | None
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, in types that JSON has."""
@@ -143,14 +153,14 @@ def read_totals(totals: object) -> list[TotalInput]:
     """Read the argument of `tell_many`: a mapping from slots to totals, or rows.
 
     >>> read_totals({4: 37})
-    [TotalInput(slot=4, total=37, arm=None, covariates=None)]
+    [TotalInput(slot=4, total=37, arm=None, covariates=None, guardrails=None)]
     """
     rows = totals.items() if isinstance(totals, Mapping) else check_sequence("totals", totals)
     for row in rows:
-        if not isinstance(row, (tuple, list)) or not 2 <= len(row) <= 4:
+        if not isinstance(row, (tuple, list)) or not 2 <= len(row) <= 5:
             raise ParameterError(
-                "each row must be (slot, total), (slot, total, arm) or (slot, total, arm, "
-                f"covariates), got {short_repr(row)}"
+                "each row must be a slot and its total, and if needed the arm, covariates and "
+                f"guardrails: (slot, total, arm, covariates, guardrails), got {short_repr(row)}"
             )
     return [TotalInput(*cast(Any, row)) for row in rows]
 
@@ -162,11 +172,14 @@ def make_records(
     arms = state.settings.arms
     decisions: dict[int, Event] = {}
     totals: dict[int, Event] = {}
+    guardrails: dict[int, str | None] = {}
     for event in events:  # a later revision replaces the one before
         if event.kind == "decision":
             decisions[event.slot] = event
         elif event.kind == "total":
             totals[event.slot] = event
+        elif event.kind == "guardrails":
+            guardrails[event.slot] = event.guardrails
     for slot in range(first, stop):
         decision, given = decisions.get(slot), totals.get(slot)
         if decision is None and not state.is_skipped(slot):
@@ -187,7 +200,8 @@ def make_records(
             received_at=given and given.at,
             time=state.settings.find_time(slot),
             probability=_find_probability(decision),
-            covariates=read_covariates(state.settings, given and given.covariates),
+            covariates=read_numbers(state.settings.covariates, given and given.covariates),
+            guardrails=read_numbers(state.settings.guarded, guardrails.get(slot)),
         )
 
 
@@ -196,9 +210,9 @@ def read_probabilities(settings: Settings, text: str | None) -> dict[str, float]
     return None if text is None else dict(zip(settings.arms, json.loads(text), strict=True))
 
 
-def read_covariates(settings: Settings, text: str | None) -> dict[str, float | None] | None:
-    """The covariates of a slot by name, from the text of an event."""
-    return None if text is None else dict(zip(settings.covariates, json.loads(text), strict=True))
+def read_numbers(names: Sequence[str], text: str | None) -> dict[str, float | None] | None:
+    """The covariates or guardrails of a slot by name, from the text of an event."""
+    return None if text is None else dict(zip(names, json.loads(text), strict=True))
 
 
 def _find_probability(decision: Event | None) -> float | None:
@@ -238,13 +252,16 @@ def _make_cell(value: object) -> object:
 def lay_out_records(
     records: Iterable[SlotRecord], names: Sequence[str]
 ) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
-    """The columns and rows of a table of records, with one column for each covariate.
+    """The columns and rows of a table of records, with a column for each covariate and guardrail.
 
     >>> lay_out_records([], ["temperature"])[0][-2:]
     ('probability', 'temperature')
     """
-    rows = ((*record[:-1], *map((record.covariates or {}).get, names)) for record in records)
-    return (*SlotRecord._fields[:-1], *names), rows
+    rows = (
+        (*record[:-2], *map({**(record.covariates or {}), **(record.guardrails or {})}.get, names))
+        for record in records
+    )
+    return (*SlotRecord._fields[:-2], *names), rows
 
 
 def save_history(
@@ -252,7 +269,7 @@ def save_history(
 ) -> None:
     """Write records into a file of the kind that `suffix` says, .csv or .parquet.
 
-    Each covariate has a column.
+    Each covariate and each guardrail has a column.
     """
     columns, rows = lay_out_records(records, names)
     if suffix == ".csv":

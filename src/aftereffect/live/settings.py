@@ -26,6 +26,7 @@ from aftereffect._core import (
 )
 from aftereffect.delays import DelayFacts
 from aftereffect.errors import ConflictError, ParameterError, SpecError, name_field
+from aftereffect.inference import MAX_GUARDRAILS, Guardrail
 from aftereffect.live._slot_clock import SlotClock, check_totals, make_clock, read_time
 from aftereffect.policies import MAX_REMEMBERED, Floors, Policy
 from aftereffect.rewards import check_covariates
@@ -40,12 +41,12 @@ MAX_UNIT_LENGTH = 20
 #: Settings that the first experiments did not have.
 _LATER = (
     *("slot", "start", "timezone", "history", "control"),
-    *("covariates", "history_covariates", "unit"),
+    *("covariates", "history_covariates", "unit", "stop_when_loss_below", "guardrails"),
 )
 #: The columns of exported histories, beside which covariates are further columns.
 SLOT_COLUMNS = (
     *("slot", "arm", "played", "round", "hold", "total", "missing", "learned", "revisions"),
-    *("decided_at", "received_at", "time", "probability", "covariates"),
+    *("decided_at", "received_at", "time", "probability", "covariates", "guardrails"),
 )
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 #: A live experiment knows nothing about its delays.
@@ -88,6 +89,10 @@ class Settings:
         The covariates of each slot of the history; None where a number is not known.
     unit
         The unit of the totals, at most 20 characters; None if they have none.
+    stop_when_loss_below
+        The rule to stop: an expected loss per slot, in the unit of the totals; None without one.
+    guardrails
+        Further totals of each slot, in which arms may do harm, or their spec strings.
     """
 
     name: str
@@ -105,6 +110,8 @@ class Settings:
     covariates: Sequence[str] = ()
     history_covariates: Sequence[Sequence[float | None]] = ()
     unit: str | None = None
+    stop_when_loss_below: float | None = None
+    guardrails: Sequence[Guardrail] = ()
 
     def __post_init__(self) -> None:
         checks: dict[str, Callable[[Any], object]] = {
@@ -126,6 +133,8 @@ class Settings:
                 rows, self.covariates, len(self.history)
             ),
             "unit": _check_unit,
+            "stop_when_loss_below": check_limit,
+            "guardrails": lambda guardrails: _check_guardrails(guardrails, self.covariates),
         }
         if self.slot is not None:
             clock = make_clock(self.slot, self.start, self.timezone)
@@ -152,6 +161,16 @@ class Settings:
             return {}
         shares = self.policy.shares
         return {arm: share for arm, share in zip(self.arms, shares, strict=True) if share > 0}
+
+    @property
+    def guarded(self) -> tuple[str, ...]:
+        """The names of the guardrails."""
+        return tuple(guardrail.name for guardrail in self.guardrails)
+
+    @property
+    def has_stops(self) -> bool:
+        """Whether a guardrail may stop arms."""
+        return any(guardrail.stops for guardrail in self.guardrails)
 
     @property
     def looks_at_slots(self) -> bool:
@@ -199,7 +218,8 @@ class Settings:
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         unused = {name for name in _LATER if given[name] in (None, ())}
         return {name: value for name, value in given.items() if name not in unused} | {
-            "policy": str(self.policy)
+            "policy": str(self.policy),
+            **({"guardrails": [str(each) for each in self.guardrails]} if self.guardrails else {}),
         }
 
     @classmethod
@@ -312,6 +332,46 @@ def _check_unit(unit: object) -> str | None:
             f"them, such as EUR, got {short_repr(unit)}"
         )
     return str(unit)
+
+
+def read_guardrails(guardrails: object) -> tuple[Guardrail, ...]:
+    """Read guardrails that are given as such, or as spec strings.
+
+    >>> read_guardrails(["guardrail(refunds)"])[0].tolerated
+    0.0
+    """
+    with name_field("guardrails"):
+        given = check_sequence("guardrails", guardrails)
+        return tuple(as_spec(each, Guardrail) for each in given)
+
+
+def _check_guardrails(guardrails: object, covariates: Sequence[str]) -> tuple[Guardrail, ...]:
+    known = read_guardrails(guardrails)
+    if len(known) > MAX_GUARDRAILS:
+        raise ParameterError(
+            f"guardrails must be at most {MAX_GUARDRAILS}, so that each has its part of the level, "
+            f"got {len(known)}"
+        )
+    names = check_names("guardrails", [guardrail.name for guardrail in known], "a guardrail")
+    columns = {*SLOT_COLUMNS, *(name.lower() for name in covariates)}
+    for number, name in enumerate(names):
+        if name.lower() in columns or '"' in name:
+            raise ParameterError(
+                f"a guardrail must not have quotes or the name of another column, got {name!r}: "
+                "choose another name"
+            )
+        if name.lower() in (other.lower() for other in names[:number]):
+            raise ParameterError(f"guardrails must differ by more than capitals, got {name!r}")
+    return known
+
+
+def check_limit(loss: object) -> float | None:
+    """Check the limit of a rule to stop, if there is one.
+
+    >>> check_limit(5)
+    5.0
+    """
+    return None if loss is None else check_float("stop_when_loss_below", loss, above=0)
 
 
 def _check_max_total(total: object, reward_range: Sequence[float] | None) -> float | None:

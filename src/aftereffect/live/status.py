@@ -23,11 +23,12 @@ State: TypeAlias = Literal[
 class ArmStatus(NamedTuple):
     """One arm: how often it was decided, and the mean total of the slots in which it was played.
 
-    `floor` is the least share of rounds that the arm keeps; None if it has no floor.
+    `floor` is the least share of rounds that the arm keeps; None if it has no floor. `stopped` says
+    why a guardrail has stopped the arm; None if none has.
 
     Examples
     --------
-    >>> ArmStatus("A", pulls=3, share=0.6, rounds=2, mean=38.5, floor=None).mean
+    >>> ArmStatus("A", pulls=3, share=0.6, rounds=2, mean=38.5, floor=None, stopped=None).mean
     38.5
     """
 
@@ -37,6 +38,7 @@ class ArmStatus(NamedTuple):
     rounds: int
     mean: float | None
     floor: float | None
+    stopped: str | None
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, in types that JSON has."""
@@ -61,7 +63,10 @@ class Status(NamedTuple):
     `timezone` say when slots begin, if they have times. `control` is the arm that was played
     before, and `history` the number of slots before the first whose totals the policy was given.
     `unit` is the unit of the totals, and `covariates` are the names of the numbers that come with
-    each slot. `no_results` says why `Experiment.results` cannot compare the arms, if it cannot.
+    each slot. `stop_when_loss_below` is the rule to stop: `Experiment.results` says whether it is
+    met, as that takes longer. So it does about the `guardrails`, which are spec strings here.
+    `guardrail_problem` says why these cannot be judged, if they cannot. `no_results` says why
+    `Experiment.results` cannot compare the arms, if it cannot.
 
     Examples
     --------
@@ -100,6 +105,9 @@ class Status(NamedTuple):
     history: int
     unit: str | None
     covariates: tuple[str, ...]
+    stop_when_loss_below: float | None
+    guardrails: tuple[str, ...]
+    guardrail_problem: str | None
     no_results: str | None
 
     def to_dict(self) -> dict[str, Any]:
@@ -110,6 +118,7 @@ class Status(NamedTuple):
             "awaited": list(self.awaited),
             "notes": list(self.notes),
             "covariates": list(self.covariates),
+            "guardrails": list(self.guardrails),
         }
 
     def __str__(self) -> str:
@@ -119,7 +128,7 @@ class Status(NamedTuple):
         return "\n".join([first, table, *self._last_lines()])
 
     def _rows(self) -> list[tuple[str, ...]]:
-        """A table of the arms, with floors and probabilities of the next one if there are any."""
+        """A table of the arms, with floors, stops and probabilities if there are any."""
         mean = f"mean ({self.unit})" if self.unit else "mean"
         chances = self.next.probabilities if self.next else None
         rows: list[tuple[str, ...]] = [("arm", "pulls", "share", "rounds", mean)]
@@ -127,6 +136,9 @@ class Status(NamedTuple):
         if any(arm.floor for arm in self.arms):
             floors = ["floor", *(_show(arm.floor, ".1%") for arm in self.arms)]
             rows = [(*row, floor) for row, floor in zip(rows, floors, strict=True)]
+        if any(arm.stopped for arm in self.arms):
+            marks = ["guardrails", *("stopped" if arm.stopped else "-" for arm in self.arms)]
+            rows = [(*row, mark) for row, mark in zip(rows, marks, strict=True)]
         if chances is not None:
             shown = ["probability", *(_show(chances[arm.arm], ".1%") for arm in self.arms)]
             rows = [(*row, chance) for row, chance in zip(rows, shown, strict=True)]
@@ -134,7 +146,11 @@ class Status(NamedTuple):
 
     def _last_lines(self) -> list[str]:
         names = [f"covariates: {', '.join(self.covariates)}"] if self.covariates else []
-        return [*names, self.outlook(), *(f"note: {note}" for note in self.notes)]
+        stopped = [f"{arm.arm} is stopped: {arm.stopped}" for arm in self.arms if arm.stopped]
+        problem = self.guardrail_problem
+        unjudged = [f"guardrails cannot be judged: {problem}"] if problem else []
+        notes = (f"note: {note}" for note in self.notes)
+        return [*names, *stopped, *unjudged, self.outlook(), *notes]
 
     def _repr_html_(self) -> str:
         """The same for notebooks."""
@@ -196,7 +212,7 @@ def make_status(state: ExperimentState) -> Status:
     ahead = state.look_ahead()
     settings, totals = ahead.settings, ahead.arm_totals
     floors, decided = settings.floors, int(totals.pulls.sum())
-    following = _find_next(ahead)
+    following, refusal = _find_next(ahead), explain_refusal(settings)
     arms = []
     for number, arm in enumerate(settings.arms):
         pulls, count = int(totals.pulls[number]), totals.counts[number]
@@ -208,6 +224,7 @@ def make_status(state: ExperimentState) -> Status:
                 int(totals.rounds[number]),
                 float(totals.sums[number] / count) if count else None,
                 floors.get(arm),
+                stop.reason if (stop := ahead.stopped.get(number)) else None,
             )
         )
     return Status(
@@ -238,7 +255,10 @@ def make_status(state: ExperimentState) -> Status:
         history=len(settings.history),
         unit=settings.unit,
         covariates=tuple(settings.covariates),
-        no_results=explain_refusal(ahead),
+        stop_when_loss_below=settings.stop_when_loss_below,
+        guardrails=tuple(map(str, settings.guardrails)),
+        guardrail_problem=ahead.guardrail_problem or (refusal if settings.guardrails else None),
+        no_results=refusal,
     )
 
 

@@ -6,6 +6,7 @@ Each policy is a frozen dataclass of parameters and two plain kernels.
 from aftereffect._core import Params, State
 from aftereffect.policies._averages import kl_bernoulli
 from aftereffect.policies._delay_shapes import list_shapes
+from aftereffect.policies._recording import Recording, RecordingState
 from aftereffect.policies.adaptive_switchback import AdaptiveSwitchback
 from aftereffect.policies.ars_clw import ArsClw
 from aftereffect.policies.ars_ucb import ArsKlUcb, ArsUcb
@@ -44,6 +45,8 @@ __all__ = [
     "OptimalSwitchback",
     "Params",
     "Policy",
+    "Recording",
+    "RecordingState",
     "RoundRobin",
     "SettleUcb",
     "State",

@@ -11,10 +11,13 @@ from aftereffect.rewards._history_files import (
 )
 from aftereffect.rewards.histories import (
     SLOT_LENGTHS,
+    DatedTotals,
     History,
     RecordedTotals,
     SlotName,
+    arrange_totals,
     as_history,
+    read_dated_totals,
     read_history,
 )
 from aftereffect.rewards.laws import (
@@ -54,6 +57,7 @@ __all__ = [
     "Bernoulli",
     "Beta",
     "Constant",
+    "DatedTotals",
     "DrawnArm",
     "DrawnRewards",
     "History",
@@ -67,6 +71,7 @@ __all__ = [
     "SlotName",
     "TimedTotal",
     "Uniform",
+    "arrange_totals",
     "as_history",
     "as_schedule",
     "check_covariates",
@@ -74,6 +79,7 @@ __all__ = [
     "find_other_separator",
     "lay_out",
     "prepare_rewards",
+    "read_dated_totals",
     "read_history",
     "read_rewards",
     "read_timed_totals",

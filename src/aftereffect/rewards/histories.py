@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from aftereffect._core import Calendar, Matrix, Spec, Vector, short_repr
 from aftereffect.errors import InputError, ParameterError
-from aftereffect.rewards._history_files import lay_out, read_timed_totals
+from aftereffect.rewards._history_files import TimedTotal, lay_out, read_timed_totals
 
 SlotName: TypeAlias = Literal["15min", "1h", "1d", "1w"]
 #: The length of each slot, and how many make a day; 0 where one is longer than that.
@@ -104,11 +105,26 @@ def fill_holes(totals: Vector) -> Vector:
     return filled
 
 
+class DatedTotals(NamedTuple):
+    """Totals with NaN in their holes, the time of the first, and the same without holes."""
+
+    totals: Vector
+    start: datetime
+    history: History
+
+
 def read_history(path: str, slot: SlotName, covariates: tuple[str, ...] = ()) -> History:
+    """Read a file of times and totals, and put straight lines into its holes.
+
+    Holes of covariates stay.
+    """
+    return read_dated_totals(path, slot, covariates).history
+
+
+def read_dated_totals(path: str, slot: SlotName, covariates: tuple[str, ...] = ()) -> DatedTotals:
     """Read a file of times and totals (see `read_timed_totals`).
 
-    Times lie a whole number of slots apart. Slots without a total are holes, and are filled by
-    straight lines; covariates are not.
+    Times lie a whole number of slots apart. Slots without a total are holes.
     """
     try:
         changed = os.stat(path).st_mtime_ns
@@ -118,13 +134,17 @@ def read_history(path: str, slot: SlotName, covariates: tuple[str, ...] = ()) ->
 
 
 @lru_cache(maxsize=4)  # all policies of a study play the same
-def _read_file(path: str, slot: SlotName, covariates: tuple[str, ...], changed: int) -> History:
+def _read_file(path: str, slot: SlotName, covariates: tuple[str, ...], changed: int) -> DatedTotals:
+    return arrange_totals(read_timed_totals(path, covariates), path, slot)
+
+
+def arrange_totals(rows: Sequence[TimedTotal], source: str, slot: SlotName) -> DatedTotals:
+    """Put rows in the order of their times; `source` is the name of their file, for messages."""
     length, slots_per_day = SLOT_LENGTHS[slot]
-    rows = read_timed_totals(path, covariates)
     if not rows:
-        raise InputError(f"{path} must hold at least one total, got none")
+        raise InputError(f"{source} must hold at least one total, got none")
     if len({row.time.tzinfo is None for row in rows}) > 1:
-        raise InputError(f"times in {path} must all have an offset from UTC, or none of them")
+        raise InputError(f"times in {source} must all have an offset from UTC, or none of them")
     first = min(row.time for row in rows)
 
     def find_place(time: datetime) -> int:
@@ -136,11 +156,11 @@ def _read_file(path: str, slot: SlotName, covariates: tuple[str, ...], changed: 
             )
         return place
 
-    _, totals, numbers = lay_out(rows, path, find_place)
+    _, totals, numbers = lay_out(rows, source, find_place)
     week = Calendar(slots_per_day).slots_per_week
     midnight = first.replace(hour=0, minute=0, second=0, microsecond=0)
     monday = midnight - timedelta(days=first.weekday())
     filled = fill_holes(totals)
-    for array in (filled, numbers):  # they are cached, and shared
+    for array in (totals, filled, numbers):  # they are cached, and shared
         array.setflags(write=False)
-    return History(filled, (first - monday) // length % week, numbers)
+    return DatedTotals(totals, first, History(filled, (first - monday) // length % week, numbers))

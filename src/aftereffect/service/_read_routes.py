@@ -98,7 +98,7 @@ async def results(
             gt=0,
             allow_inf_nan=False,
             description="Say whether the expected loss per slot is below this number, in the unit "
-            "of the totals.",
+            "of the totals. By default, the number that the experiment was created with.",
         ),
     ] = None,
 ) -> Response:

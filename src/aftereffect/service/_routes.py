@@ -159,11 +159,14 @@ def tell(
             given.total,
             arm=given.arm,
             covariates=given.covariates,
+            guardrails=given.guardrails,
             revise=given.revise,
             confirm=given.confirm,
         )
     else:
-        record = experiment.mark_missing(n, covariates=given.covariates, revise=given.revise)
+        record = experiment.mark_missing(
+            n, covariates=given.covariates, guardrails=given.guardrails, revise=given.revise
+        )
     response.status_code = 201 if _count_if_new(record, experiments.metrics) else 200
     return record.to_dict()
 
@@ -181,9 +184,9 @@ def tell_many(
 ) -> Answer:
     """Record for several slots the total, or that it is missing. All are recorded, or none."""
     rows = [
-        (each.slot, each.total, each.arm, each.covariates)
+        (each.slot, each.total, each.arm, each.covariates, each.guardrails)
         if isinstance(each, schemas.ListedTotal)
-        else (each.slot, None, None, each.covariates)
+        else (each.slot, None, None, each.covariates, each.guardrails)
         for each in given.totals
     ]
     records = experiments.writers[name].tell_many(rows, revise=given.revise, confirm=given.confirm)

@@ -135,7 +135,9 @@ class Scans:
     ) -> bytes:
         """Who won, by a log of this moment of `time.monotonic`, or a later one."""
         found = self._results[name].find(level, since)
-        return _to_json(found._replace(stop_when_loss_below=stop_when_loss_below).to_dict())
+        if stop_when_loss_below is not None:
+            found = found._replace(stop_when_loss_below=stop_when_loss_below)
+        return _to_json(found.to_dict())
 
     def verify(self, name: str, since: float) -> bytes:
         """A verification that holds for this moment of `time.monotonic`, or a later one."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, g
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
 
 from aftereffect._core import MAX_SEED
-from aftereffect.inference import Results
+from aftereffect.inference import MAX_GUARDRAILS, Results
 from aftereffect.lag import LagEstimate
 from aftereffect.live import (
     DEFAULT_POLICY,
@@ -106,6 +106,17 @@ Covariates = Annotated[
         description="Numbers that come with the slot, by the names of the experiment's covariates; "
         "null for one that is not known. Those that are left out stay as they are.",
         examples=[{"temperature": 3.5}],
+    ),
+]
+
+
+Guardrails = Annotated[
+    dict[str, Finite | None],
+    Field(
+        max_length=MAX_GUARDRAILS,
+        description="The numbers of the guardrails in the slot, by name; null for one that is not "
+        "known. They may come later: tell the same total again, with them.",
+        examples=[{"complaints": 3}],
     ),
 ]
 
@@ -218,6 +229,24 @@ class NewExperiment(Strict):
             examples=["EUR"],
         ),
     ] = None
+    stop_when_loss_below: Annotated[
+        Finite | None,
+        Field(
+            gt=0,
+            description="A rule to stop: the results say stop when shipping the leading arm is "
+            "expected to cost less than this number per slot, in the unit of the totals.",
+            examples=[5],
+        ),
+    ] = None
+    guardrails: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=_MAX_POLICY)]],
+        Field(
+            max_length=MAX_GUARDRAILS,
+            description="Further totals of each slot, in which arms may do harm, as spec strings. "
+            "With `stops=true`, an arm that shows more harm than is tolerated is stopped.",
+            examples=[["guardrail(complaints, harm=more, tolerated=5, stops=true)"]],
+        ),
+    ] = []
     max_total: Annotated[
         Finite | None,
         Field(description="Totals above this are refused: they are probably typing errors."),
@@ -272,6 +301,7 @@ class NewTotal(Strict):
     total: Total
     arm: Arm = None
     covariates: Covariates = {}
+    guardrails: Guardrails = {}
     revise: Revise = False
     confirm: Confirm = False
 
@@ -281,6 +311,7 @@ class NewMissing(Strict):
 
     missing: Missing
     covariates: Covariates = {}
+    guardrails: Guardrails = {}
     revise: Revise = False
 
 
@@ -291,6 +322,7 @@ class ListedTotal(Strict):
     total: Total
     arm: Arm = None
     covariates: Covariates = {}
+    guardrails: Guardrails = {}
 
 
 class ListedMissing(Strict):
@@ -299,6 +331,7 @@ class ListedMissing(Strict):
     slot: Slot
     missing: Missing
     covariates: Covariates = {}
+    guardrails: Guardrails = {}
 
 
 class NewTotals(Strict):

@@ -12,7 +12,7 @@ from aftereffect.errors import CorruptionError, StorageError
 from aftereffect.live.events import Event, EventKind, hash_event, is_intact
 
 #: The version of the tables below.
-VERSION = 6
+VERSION = 7
 
 metadata = sa.MetaData()
 
@@ -60,6 +60,7 @@ events = sa.Table(
     sa.Column("at", sa.Text, nullable=False),
     sa.Column("probabilities", sa.Text),
     sa.Column("covariates", sa.Text),
+    sa.Column("guardrails", sa.Text),
     sa.Column("hash", sa.LargeBinary, nullable=False),
     # A slot has one decision and one total per revision, whatever a program does.
     sa.UniqueConstraint("experiment", "slot", "kind", "revision"),
@@ -130,7 +131,9 @@ def _rename_totals(connection: sa.Connection) -> None:
 def _rename_kinds(connection: sa.Connection, experiment: int, digest: bytes) -> None:
     renamed = {"outcome": "total", "close": "end"}
     of = events.c.experiment == experiment
-    later = ("probabilities", "covariates")  # of versions 4 and 5
+    later: dict[str, Any] = dict.fromkeys(
+        ("probabilities", "covariates", "guardrails")
+    )  # from version 4 on
     names = (name for name in Event._fields if name not in later)
     fields = sa.select(*(events.c[name] for name in names)).where(of).order_by(events.c.seq)
     change = events.update().where(of, events.c.seq == sa.bindparam("of_seq"))
@@ -138,7 +141,7 @@ def _rename_kinds(connection: sa.Connection, experiment: int, digest: bytes) -> 
     while rows := connection.execute(fields.where(events.c.seq > seq).limit(10_000)).all():
         changes = []
         for row in rows:
-            event = Event(**dict(row._mapping), probabilities=None, covariates=None)
+            event = Event(**dict(row._mapping), **later)
             if not is_intact(event, before):
                 break
             kind = cast(EventKind, renamed.get(event.kind, event.kind))
@@ -171,6 +174,12 @@ def _drop_snapshots(connection: sa.Connection) -> None:
     connection.execute(experiments.update().values(snapshot=None, snapshot_digest=None))
 
 
+def _add_guardrails(connection: sa.Connection) -> None:
+    """Version 7: events have numbers of guardrails, and settings may have a rule to stop."""
+    connection.exec_driver_sql("ALTER TABLE aftereffect_events ADD COLUMN guardrails TEXT")
+    connection.execute(experiments.update().values(snapshot=None, snapshot_digest=None))
+
+
 #: What makes each version from the one before. A migration never changes once it is released.
 MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {
     2: _seal_tokens,
@@ -178,6 +187,7 @@ MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {
     4: _add_probabilities,
     5: _add_covariates,
     6: _drop_snapshots,
+    7: _add_guardrails,
 }
 
 

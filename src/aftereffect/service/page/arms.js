@@ -38,6 +38,9 @@ export function makeSwatch(arm) {
   return square;
 }
 
+/** The name of an arm of a status, marked if a guardrail has stopped it. */
+export const nameArm = ({ arm, stopped }) => (stopped === null ? arm : `${arm} (stopped)`);
+
 /** Fill a legend with arms and their looks. */
 export function fillLegend(list, arms, nameOf) {
   const items = resizeChildren(list, arms.length, () => make("li", {}, makeSwatch(0), make("span", { class: "name" })));

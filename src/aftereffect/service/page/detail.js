@@ -12,8 +12,9 @@ import { Shares } from "./shares.js";
 import { describeCalendar, makeSlotNames } from "./slot-names.js";
 import { ArmsTable } from "./table.js";
 import { Totals } from "./totals.js";
-import { describeDraw, describeFloors, describeLastTotal, describeLateness, describeNow } from "./format.js";
-import { capitalize, describeState, describeWaiting, formatCount, formatQuantity, joinWords } from "./format.js";
+import { capitalize, describeDraw, describeFloors, describeLastTotal, describeLateness } from "./format.js";
+import { describeNow, describeRule, describeState, describeStops, describeWaiting } from "./format.js";
+import { formatCount, formatQuantity, joinWords } from "./format.js";
 
 /** Pieces of the history: as many as a screen can show, fewer if there are thousands of arms. */
 const MAX_PIECES = 400;
@@ -36,6 +37,10 @@ export class Detail {
     this.totals = new Totals(findPart(root, "totals"), findPart(root, "totals-table"), findPart(root, "totals-note"));
     this.lagChart = new LagChart(root);
     this.known = new Known(root);
+    // What takes seconds is not computed for nobody.
+    document.addEventListener("visibilitychange", () => {
+      if (document.hidden) [this.known, this.lagChart].forEach((card) => card.rest());
+    });
     for (const place of [findPart(root, "arms"), this.shares.legend, this.totals.legend]) {
       place.addEventListener("pointerover", ({ target }) => {
         const square = target.closest("tr, li")?.querySelector("[data-arm]");
@@ -108,8 +113,9 @@ export class Detail {
       setText(place.querySelector("strong"), arm);
     }
     setText(findPart(this.root, "waiting"), describeWaiting(status, names));
-    const notes = resizeChildren(findPart(this.root, "notes"), status.notes.length, () => make("li"));
-    status.notes.forEach((note, at) => setText(notes[at], `${capitalize(note)}.`));
+    const sentences = [...describeStops(status), ...status.notes.map((note) => `${capitalize(note)}.`)];
+    const notes = resizeChildren(findPart(this.root, "notes"), sentences.length, () => make("li"));
+    sentences.forEach((sentence, at) => setText(notes[at], sentence));
   }
 
   #showFacts(status) {
@@ -131,6 +137,8 @@ export class Detail {
       ...describeFloors(status),
       ...(status.history ? [["history", formatQuantity(status.history, "slot")]] : []),
       ...(status.unit === null ? [] : [["unit of the totals", status.unit]]),
+      ...describeRule(status, names),
+      ...(status.guardrails.length ? [["guardrails", status.guardrails.join(", ")]] : []),
       ...(status.covariates.length ? [["covariates", joinWords(status.covariates)]] : []),
     ];
     const item = () => make("div", {}, make("dt"), make("dd"));

@@ -12,6 +12,9 @@ const oneDigit = { minimumFractionDigits: 1, maximumFractionDigits: 1 };
 const percents = new Intl.NumberFormat(LANGUAGE, { style: "percent", ...oneDigit });
 const wholePercents = new Intl.NumberFormat(LANGUAGE, { style: "percent" });
 const compact = new Intl.NumberFormat(LANGUAGE, { notation: "compact", maximumSignificantDigits: 3 });
+/** A number as short as it can be. */
+export const formatAmount = (number) => short.format(number);
+const short = new Intl.NumberFormat(LANGUAGE, { maximumSignificantDigits: 3 });
 const scientific = new Intl.NumberFormat(LANGUAGE, { notation: "scientific", maximumSignificantDigits: 4 });
 const clock = new Intl.DateTimeFormat(LANGUAGE, { timeStyle: "medium" });
 const relative = new Intl.RelativeTimeFormat(LANGUAGE);
@@ -145,6 +148,20 @@ export function describeDraw({ next }) {
 export function describeFloors({ arms }) {
   const floors = arms.filter(({ floor }) => floor !== null).map(({ arm, floor }) => `${arm} ${formatPercent(floor)}`);
   return floors.length ? [["least share of rounds", floors.join(", ")]] : [];
+}
+
+/** The rule to stop, for the list of facts; the card with the results says whether it is met. */
+export function describeRule({ stop_when_loss_below: limit, unit }, names) {
+  if (limit === null) return [];
+  const amount = formatAmount(limit) + (unit === null ? "" : ` ${unit}`);
+  return [["rule to stop", `an expected loss below ${amount} per ${names.perSlot}`]];
+}
+
+/** The arms that guardrails have stopped, and why these cannot be judged, in sentences. */
+export function describeStops({ arms, guardrail_problem: problem }) {
+  const stopped = arms.filter(({ stopped }) => stopped !== null);
+  const sentences = stopped.map(({ arm, stopped: reason }) => `${arm} is stopped: ${reason}.`);
+  return problem === null ? sentences : [...sentences, `Guardrails cannot be judged: ${problem}.`];
 }
 
 /** How late the totals usually come. */

@@ -1,11 +1,11 @@
 // @ts-check
 // What we know: which arm is best and by how much, with intervals that hold at every look.
 
-import { applyLook, fillLegend, selectArms } from "./arms.js";
+import { applyLook, fillLegend, nameArm, selectArms } from "./arms.js";
 import { drawAxisBelow, drawAxisLeft, Chart, makeScale, makeTicks, measureText, roundEnds } from "./charts.js";
 import { makeSvg, fillRows, resizeChildren, make, findPart, setText, setAttributes, showMessage } from "./dom.js";
 import { AccessDenied, Problem, Unavailable } from "./service.js";
-import { addUnit, capitalize, formatSigned, makeSignedFormat } from "./format.js";
+import { addUnit, capitalize, formatAmount, formatSigned, makeSignedFormat } from "./format.js";
 import { makeSlotNames } from "./slot-names.js";
 
 const HEIGHT = 240;
@@ -15,6 +15,8 @@ const PAUSE = 10_000;
 const SHOWN_PART = 0.6;
 const ROOM = 1.2;
 const NOT_YET = "not yet";
+/** The probability with which the intervals of all guardrails hold. */
+const COMMON_LEVEL = "95\u00a0%";
 
 export class Known extends Chart {
   #running = null;
@@ -29,6 +31,8 @@ export class Known extends Chart {
     this.explanation = findPart(section, "known-note");
     this.problem = findPart(section, "known-problem");
     this.table = findPart(section, "known-table");
+    this.guarded = findPart(section, "known-guardrails");
+    this.guardedNote = findPart(section, "known-guardrails-note");
     this.clear();
   }
 
@@ -39,6 +43,13 @@ export class Known extends Chart {
     this.data = null;
     this.#showNothing("Comparing the arms …");
     showMessage(this.problem, null);
+  }
+
+  /** End a request under way; the next `refresh` asks again at once. */
+  rest() {
+    if (this.#running) this.#notBefore = 0;
+    this.#running?.abort();
+    this.#running = null;
   }
 
   /** Ask again if something is new. It may take seconds and fail: nothing else on the page depends on it. */
@@ -54,7 +65,7 @@ export class Known extends Chart {
       this.update(results, status);
       showMessage(this.problem, null);
     } catch (error) {
-      if (running.signal.aborted) return; // another experiment is shown
+      if (running.signal.aborted) return; // another experiment is shown, or nobody looks
       if (![AccessDenied, Problem, Unavailable].some((kind) => error instanceof kind)) console.error(error);
       if (!this.data) this.#showNothing("");
       showMessage(this.problem, `The comparison failed; trying again${error.message ? `: ${error.message}` : ""}.`);
@@ -74,16 +85,18 @@ export class Known extends Chart {
     const hold = `All intervals hold together, however often you look, with a probability of ${level}`;
     showMessage(this.explanation, results.blocks ? `${hold}.` : null);
     this.#fillTable();
+    this.#fillGuardrails();
     this.legend.hidden = looks.length === 0;
     if (looks.length === 0) return this.showNote(null);
-    fillLegend(this.legend, apart, (arm) => `${status.arms[arm].arm} against ${results.control}`);
+    fillLegend(this.legend, apart, (arm) => `${nameArm(status.arms[arm])} against ${results.control}`);
     this.show(this.data, summarize(this.data));
   }
 
   #showNothing(why) {
     this.#showSentences(why ? [why] : []);
     showMessage(this.explanation, null);
-    this.table.hidden = this.legend.hidden = true;
+    this.table.hidden = this.legend.hidden = this.guarded.hidden = true;
+    showMessage(this.guardedNote, null);
     this.showNote(null);
   }
 
@@ -138,22 +151,45 @@ export class Known extends Chart {
     const { control, effects, probabilities, unit } = results;
     this.table.hidden = results.blocks === 0;
     const titles = ["arm", `effect against ${control}`, addUnit(`per ${names.perSlot}`, unit), "best"];
-    const table = this.table.querySelector("table");
-    const [row] = resizeChildren(table.tHead ?? table.createTHead(), 1, () => make("tr"));
-    const cells = resizeChildren(row, titles.length, () => make("th", { scope: "col" }));
-    titles.forEach((title, at) => setText(cells[at], title));
     const amounts = effects.map(({ amount, amount_low: low, amount_high: high }) => [amount, low, high]);
     const write = makeSignedFormat(amounts.flat());
     const rows = effects.map((effect, at) => [
-      effect.arm,
+      markStopped(effect.arm, results),
       describeEffect(effect),
       describeSpan(...amounts[at], write),
       formatChance(probabilities[effect.arm]),
     ]);
     const first = [control, "control", "–", formatChance(probabilities[control])];
-    fillRows(table.tBodies[0] ?? table.createTBody(), [first, ...rows]);
+    fillTable(this.table, titles, [first, ...rows]);
+  }
+
+  /** A row for each guardrail and arm. */
+  #fillGuardrails() {
+    const { results } = this.data;
+    const found = results.guardrails;
+    const rows = found.flatMap(({ guardrail, harm, tolerated, arms }) => {
+      const limit = tolerated ? `more than ${formatAmount(tolerated)}\u00a0% ${harm}` : harm;
+      const name = `${guardrail} (${limit} does harm)`;
+      return arms.map((arm) => [markStopped(arm.arm, results), name, describeEffect(arm), arm.verdict]);
+    });
+    this.guarded.hidden = rows.length === 0;
+    const hold = `The intervals of all guardrails hold together, at every look, with a probability of ${COMMON_LEVEL}.`;
+    const problems = found.filter(({ problem }) => problem !== null);
+    const said = problems.map(({ guardrail, problem }) => `${capitalize(guardrail)} cannot be judged: ${problem}.`);
+    showMessage(this.guardedNote, found.length ? [...(rows.length ? [hold] : []), ...said].join(" ") : null);
+    fillTable(this.guarded, ["arm", "guardrail", `effect against ${results.control}`, "harm"], rows);
   }
 }
+
+function fillTable(place, titles, rows) {
+  const table = place.querySelector("table");
+  const [row] = resizeChildren(table.tHead ?? table.createTHead(), 1, () => make("tr"));
+  const cells = resizeChildren(row, titles.length, () => make("th", { scope: "col" }));
+  titles.forEach((title, at) => setText(cells[at], title));
+  fillRows(table.tBodies[0] ?? table.createTBody(), rows);
+}
+
+const markStopped = (arm, { stopped }) => (stopped.includes(arm) ? `${arm} (stopped)` : arm);
 
 const hasEnd = ({ low, high }) => low !== null || high !== null;
 const formatLevel = (level) => `${Number((100 * level).toPrecision(3))}\u00a0%`;

@@ -42,6 +42,12 @@ export class LagChart extends Chart {
     setText(this.sentence, "Estimating …");
   }
 
+  /** End a request under way; the next `refresh` asks again. */
+  rest() {
+    this.#running?.abort();
+    this.#running = null;
+  }
+
   /** Ask again if there is enough new. It may take seconds and fail: nothing else on the page depends on it. */
   async refresh(service, status) {
     const { name, received } = status;
@@ -54,7 +60,7 @@ export class LagChart extends Chart {
       this.update({ ...estimate, names: makeSlotNames(status) });
       showMessage(this.problem, null);
     } catch (error) {
-      if (running.signal.aborted) return; // another experiment is shown
+      if (running.signal.aborted) return; // another experiment is shown, or nobody looks
       if (![AccessDenied, Problem, Unavailable].some((kind) => error instanceof kind)) console.error(error);
       this.#notBefore = performance.now() + RETRY_PAUSE;
       if (!this.data) setText(this.sentence, "");

@@ -1,7 +1,7 @@
 // @ts-check
 // The mean total of each arm, as a dot.
 
-import { applyLook, selectArms } from "./arms.js";
+import { applyLook, nameArm, selectArms } from "./arms.js";
 import { drawAxisBelow, Chart, truncateTexts, roundEnds, makeScale, makeTicks, measureText } from "./charts.js";
 import { MIN_WIDE } from "./charts.js";
 import { makeSvg, resizeChildren, setText, setAttributes } from "./dom.js";
@@ -35,7 +35,7 @@ export class Means extends Chart {
   paint(width, { all, arms, title, write }) {
     const isWide = width >= MIN_WIDE;
     const step = isWide ? (arms.length > MAX_WIDE_ROWS ? 20 : 30) : 40;
-    const widest = Math.max(...arms.map((arm) => measureText(all[arm].arm)));
+    const widest = Math.max(...arms.map((arm) => measureText(nameArm(all[arm]))));
     const names = isWide ? Math.ceil(Math.min(widest, width * 0.4)) + 12 : 0;
     const area = this.resize(width, arms.length * step + 50, { left: names, right: 14, top: 6, bottom: 44 });
     const known = arms.filter((arm) => all[arm].mean !== null).map((arm) => all[arm].mean);
@@ -50,7 +50,7 @@ export class Means extends Chart {
         ? { x: names - 10, y: y(row) + 4, "text-anchor": "end" }
         : { x: 2, y: y(row) - 4, "text-anchor": "start" };
     drawAxisBelow(this.getLayer("grid"), area, x, makeTicks(from, to, about), title, true);
-    const labels = truncateTexts(arms.map((arm) => all[arm].arm), isWide ? names - 12 : width - 8);
+    const labels = truncateTexts(arms.map((arm) => nameArm(all[arm])), isWide ? names - 12 : width - 8);
     const make = () => makeSvg("g", {}, makeSvg("text"), makeSvg("circle"), makeSvg("text"));
     const rows = resizeChildren(this.getLayer("rows"), arms.length, make);
     arms.forEach((arm, row) => {
@@ -87,13 +87,14 @@ function findEnds(means, about) {
   return roundEnds(low - lacking / 2, high + lacking / 2, about);
 }
 
-function describeArm({ arm: name, pulls, share, rounds, mean }, write) {
+function describeArm(arm, write) {
+  const { pulls, share, rounds, mean } = arm;
   const lines = [
     { label: "mean", value: write(mean) },
     { label: "pulls", value: `${formatCount(pulls)} (${formatPercent(share)})` },
     { label: "rounds", value: formatCount(rounds) },
   ];
-  return { title: name, lines };
+  return { title: nameArm(arm), lines };
 }
 
 function summarize(arms, write) {

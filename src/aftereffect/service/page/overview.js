@@ -1,7 +1,7 @@
 // @ts-check
 // All experiments: their state, and the arm of each.
 
-import { applyLook, OTHERS, selectArms } from "./arms.js";
+import { applyLook, nameArm, OTHERS, selectArms } from "./arms.js";
 import { makeSvg, resizeChildren, make, findPart, setText, setAttributes } from "./dom.js";
 import { Problem } from "./service.js";
 import { joinWords, formatCount, formatQuantity, formatPercent, describeState } from "./format.js";
@@ -143,7 +143,7 @@ class Row {
       x += share * 100;
     });
     const largest = shown.toSorted((a, b) => arms[b].share - arms[a].share).slice(0, 3);
-    const words = largest.map((arm) => `${arms[arm].arm} ${formatPercent(arms[arm].share)}`);
+    const words = largest.map((arm) => `${nameArm(arms[arm])} ${formatPercent(arms[arm].share)}`);
     const label = shown.length ? `Share of pulls, the largest: ${joinWords(words)}` : "No slots yet";
     setAttributes(this.bar, { "aria-label": label });
   }

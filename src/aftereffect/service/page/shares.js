@@ -1,7 +1,7 @@
 // @ts-check
 // Share of pulls per arm over time: stacked areas, named at their right end.
 
-import { applyLook, fillLegend, OTHERS, selectArms } from "./arms.js";
+import { applyLook, fillLegend, nameArm, OTHERS, selectArms } from "./arms.js";
 import { drawAxisBelow, drawAxisLeft, Chart, truncateTexts, makeScale, measureText } from "./charts.js";
 import { MIN_WIDE } from "./charts.js";
 import { makeSvg, fillRows, resizeChildren, make, setText, setAttributes } from "./dom.js";
@@ -113,7 +113,7 @@ export class Shares extends Chart {
 /** From pieces with the pulls of all arms to bands with the shares of the shown arms; the first is on top. */
 function prepareBands(status, { pieces, slots }) {
   const shown = selectArms(status.arms);
-  const bands = shown.map((arm) => ({ arm, name: status.arms[arm].arm }));
+  const bands = shown.map((arm) => ({ arm, name: nameArm(status.arms[arm]) }));
   const others = status.arms.length - shown.length;
   if (others > 0) bands.push({ arm: OTHERS, name: formatQuantity(others, "other") });
   bands.forEach((band) => Object.assign(band, { share: [], upper: [] }));

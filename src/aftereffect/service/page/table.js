@@ -1,7 +1,7 @@
 // @ts-check
 // The table of all arms; its columns can be sorted.
 
-import { applyLook, makeSwatch } from "./arms.js";
+import { applyLook, makeSwatch, nameArm } from "./arms.js";
 import { resizeChildren, make, setText, setAttributes } from "./dom.js";
 import { addUnit, makeAmountFormat, formatCount, formatPercent } from "./format.js";
 
@@ -51,7 +51,7 @@ export class ArmsTable {
       const [head, ...cells] = rows[at].children;
       const [square, label] = head.children;
       applyLook(square.firstElementChild, arm);
-      setText(label, name);
+      setText(label, nameArm(status.arms[arm]));
       const texts = [formatCount(pulls), formatPercent(share), formatCount(rounds), write(mean)];
       texts.push(probabilities ? formatPercent(probabilities[name]) : "");
       texts.forEach((text, cell) => setText(cells[cell], text));

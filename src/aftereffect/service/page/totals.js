@@ -1,7 +1,7 @@
 // @ts-check
 // Totals by slot; rounds are shaded in the colours of their arms.
 
-import { applyLook, fillLegend, OTHERS, selectArms } from "./arms.js";
+import { applyLook, fillLegend, nameArm, OTHERS, selectArms } from "./arms.js";
 import { drawAxisBelow, drawAxisLeft, Chart, roundEnds, makeScale, makeTicks, measureText } from "./charts.js";
 import { makeSvg, fillRows, resizeChildren, make, setText, setAttributes } from "./dom.js";
 import { makeSlotNames } from "./slot-names.js";
@@ -127,7 +127,7 @@ export class Totals extends Chart {
 function preparePieces(status, { pieces: given, slots, width }) {
   const apart = new Set(selectArms(status.arms));
   const shown = [...apart, ...(apart.size < status.arms.length ? [OTHERS] : [])];
-  const nameOf = (arm) => (arm === null ? "none" : arm === OTHERS ? "others" : status.arms[arm].arm);
+  const nameOf = (arm) => (arm === null ? "none" : arm === OTHERS ? "others" : nameArm(status.arms[arm]));
   let before = status.arms.map(() => 0);
   const pieces = given.map((piece) => {
     const pulled = countPulls(before, piece.pulls);

@@ -1,0 +1,200 @@
+"""Whether plans keep what they promise, in weeks that they have not seen.
+
+``make planning``. Each plan has eight weeks of a real series. Reality is the six weeks that follow
+in the series, with lifts and lags that are drawn anew. What is finished is kept in a folder, so
+that a run can be stopped and continued. Claims are judged, and the exit status is 1 if one was
+missed.
+"""
+
+import argparse
+import json
+import math
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import aftereffect as ae
+from aftereffect._core import check_writable
+from aftereffect.planning._designs import check_design
+from aftereffect.planning._history import read_past
+from aftereffect.planning._outcomes import Job, play_world
+from aftereffect.planning._worlds import (
+    Recipe,
+    World,
+    draw_delay,
+    draw_lifts,
+    read_lags,
+    read_lifts,
+)
+from aftereffect.rewards import read_dated_totals
+from tables import replace_between_markers, split_at_markers
+
+BEGIN, END = "<!-- planning: written by make planning -->", "<!-- /planning -->"
+SERIES = str(Path(__file__).parent / "data" / "traffic.csv.gz")
+SEED, WEEK = 70_000, 168
+#: Weeks of the history, weeks before it that still arrive in it, and weeks of the experiment.
+SEEN, BEFORE, WEEKS = 8, 2, 6
+ARMS, LIFT, LAG, RUNS, WORLDS = 2, "5..20%", "0..24h", 30, 4
+ADAPTIVE = "floors(adaptive-switchback, [0.1, 0])"
+
+
+def plan_and_live(number: int, runs: int) -> dict[str, Any]:
+    """Make a plan from weeks of the series, and play its designs in the weeks that follow."""
+    dated = read_dated_totals(SERIES, "1h")
+    rng = np.random.default_rng([SEED, number])
+    filled, first = dated.history.totals, -dated.history.first % WEEK
+    monday = int(rng.integers(BEFORE, (len(filled) - first) // WEEK - SEEN - WEEKS + 1))
+    begin = first + WEEK * monday
+    start = begin + SEEN * WEEK
+    rows = [
+        (dated.start + timedelta(hours=slot), None if math.isnan(total) else float(total))
+        for slot, total in zip(range(begin, start), dated.totals[begin:start], strict=True)
+    ]
+    asked = {"slot": "1h", "arms": ARMS, "lift": LIFT, "lag": LAG, "weeks": WEEKS}
+    plan = ae.plan(rows, **asked, runs=runs, power=False, seed=SEED + number, jobs=1)
+    past, _ = read_past(rows, "1h")
+    recipe = Recipe(past, ARMS, read_lifts(LIFT), read_lags(LAG, "1h"), SEED + 500_000 + number)
+    slots = WEEKS * WEEK
+    lived: dict[str, list[Any]] = {promise.design: [] for promise in plan.promises}
+    for world_number in range(WORLDS):
+        lifts = draw_lifts(recipe.lifts.draw(rng), ARMS, rng)
+        delay = draw_delay(recipe.lags.draw(rng), rng)
+        window = filled[begin - BEFORE * WEEK : start + slots]
+        bandit = ae.HistoryBandit(
+            window,
+            lifts,
+            delay,
+            start=(BEFORE + SEEN) * WEEK,
+            weeks_before=SEEN,
+            shuffle=False,
+            history_delayed=True,
+        )
+        demand = filled[start : start + slots]
+        # Totals are divided by the largest of all slots that are in use.
+        reach = len(window) - slots - SEEN * WEEK - find_reach(delay)
+        world = World(bandit, demand, lifts, float(window[reach:].max()) * (1 + max(lifts)))
+        for name, outcomes in lived.items():
+            design = check_design(name, ARMS, slots)
+            job = Job(recipe, design, (), slots, plan.stop_when_loss_below, (slots,))
+            outcomes.append(play_world(job, world, world_number))
+    return {"plan": plan.to_dict(), "lived": lived}
+
+
+def find_reach(delay: ae.delays.LagLaw) -> int:
+    """The largest lag at which the bandit lets something arrive."""
+    lags = np.arange(min(delay.reach, 2_000) + 1)
+    return int(np.flatnonzero(delay.tail(lags) < 1e-6)[0])
+
+
+def judge(found: list[dict[str, Any]]) -> tuple[str, list[tuple[bool, str]]]:
+    """A table by design, and what is claimed."""
+    lines = [
+        "| design | worlds | loss: realised / promised, median | in the 90 % band | "
+        "end: realised / promised, median | in the 90 % band |",
+        "|---|---|---|---|---|---|",
+    ]
+    verdicts, slots = [], WEEKS * WEEK
+    names = ["adaptive-switchback", "fixed switchbacks"]
+    for name, is_adaptive in zip(names, (True, False), strict=True):
+        ratios, inside, ends, inside_ends = [], [], [], []
+        for each in found:
+            for promise in map(ae.planning.Promise.from_dict, each["plan"]["promises"]):
+                if (promise.design == ADAPTIVE) != is_adaptive:
+                    continue
+                for outcome in each["lived"][promise.design]:
+                    lost, _, end, *_ = outcome
+                    ratios.append(lost / promise.loss_median)
+                    inside.append(promise.loss_low <= lost <= promise.loss_high)
+                    if is_adaptive:  # an end after the last slot counts as the last slot
+                        at = slots if end is None else end
+                        low, middle, high = (
+                            slots if number is None else number
+                            for number in (promise.end_low, promise.end_median, promise.end_high)
+                        )
+                        ends.append(at / middle)
+                        inside_ends.append(low <= at <= high)
+        pairs = (("loss", ratios, inside), ("time to stop", ends, inside_ends))
+        cells = []
+        for what, values, hits in pairs:
+            if not values:
+                cells += ["fixed", "fixed"]
+                continue
+            middle, share = float(np.median(values)), float(np.mean(hits))
+            cells += [f"**{middle:.2f}** ± {find_error(values):.2f}", show_share(hits)]
+            claim = f"{name}, {what}: median of realised / promised from .85 to 1.15"
+            verdicts.append((0.85 <= middle <= 1.15, f"{claim} ({middle:.2f})"))
+            claim = f"{name}, {what}: 90 % bands right in 85 to 95 %"
+            verdicts.append((0.85 <= share <= 0.95, f"{claim} ({show_share(hits)})"))
+        lines.append(f"| {name} | {len(ratios)} | {' | '.join(cells)} |")
+    followed = np.array([lose(each, each["plan"]["recommended"]) for each in found]).sum()
+    designs = [
+        np.array([lose(each, each["plan"]["promises"][place]["design"]) for each in found]).sum()
+        for place in range(min(len(each["plan"]["promises"]) for each in found))
+    ]
+    ratio = followed / min(designs)
+    claim = f"recommendation followed in {len(found)} windows: at most 1.1 times the best design"
+    verdicts.append((ratio <= 1.1, f"{claim} in hindsight ({ratio:.2f})"))
+    return "\n".join(lines), verdicts
+
+
+def lose(each: dict[str, Any], design: str) -> float:
+    """What a design lost in the weeks after a plan, on average."""
+    return float(np.mean([outcome[0] for outcome in each["lived"][design]]))
+
+
+def find_error(values: list[float]) -> float:
+    """The standard error of a median, by the bootstrap."""
+    rng = np.random.default_rng(1)
+    draws = rng.choice(values, (200, len(values)))
+    return float(np.median(draws, axis=1).std())
+
+
+def show_share(hits: list[bool]) -> str:
+    """A share in percent, with its standard error."""
+    share = float(np.mean(hits))
+    error = math.sqrt(share * (1 - share) / len(hits))
+    return f"{100 * share:.0f} ± {100 * error:.0f} %"
+
+
+def main() -> int:
+    """Plan, play, judge, write, and return the exit status."""
+    parser = argparse.ArgumentParser(description="whether plans keep what they promise")
+    parser.add_argument("document", type=Path, help=f"its text between {BEGIN} and {END} changes")
+    parser.add_argument("--plans", type=int, default=50, help="plans, with four worlds each")
+    parser.add_argument("--runs", type=int, default=RUNS, help="worlds of each plan")
+    parser.add_argument("--folder", type=Path, default=Path("planning"), help="finished parts")
+    options = parser.parse_args()
+    document = check_writable(options.document, (".md",))
+    split_at_markers(document.read_text(encoding="utf-8"), BEGIN, END)
+    options.folder.mkdir(exist_ok=True)
+    start, paths = time.monotonic(), []
+    with ProcessPoolExecutor() as pool:
+        waiting = []
+        for number in range(options.plans):
+            path = options.folder / f"{options.runs}-{number}.json"
+            paths.append(path)
+            if not path.exists():
+                waiting.append((path, pool.submit(plan_and_live, number, options.runs)))
+        for path, future in waiting:
+            path.write_text(json.dumps(future.result()), encoding="utf-8")
+            print(f"{time.monotonic() - start:6.0f} s  {path.name}", flush=True)
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    table, verdicts = judge(found)
+    claims = "\n".join(f"- {'kept' if kept else '**missed**'}: {text}" for kept, text in verdicts)
+    head = (
+        f"{len(found)} plans of {options.runs} worlds, {WORLDS} unseen worlds each, seed {SEED}: "
+        f"{ARMS} arms, lift {LIFT}, lag {LAG}, {SEEN} weeks of history, an experiment of {WEEKS}."
+    )
+    replace_between_markers(document, BEGIN, END, f"{head}\n\n{table}\n\n### Claims\n\n{claims}")
+    for kept, text in verdicts:
+        print(f"{'kept' if kept else 'missed'}: {text}")
+    return 0 if all(kept for kept, _ in verdicts) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
