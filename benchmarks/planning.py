@@ -36,10 +36,10 @@ from tables import replace_between_markers, split_at_markers
 
 BEGIN, END = "<!-- planning: written by make planning -->", "<!-- /planning -->"
 SERIES = str(Path(__file__).parent / "data" / "traffic.csv.gz")
-SEED, WEEK = 70_000, 168
+SEED, WEEK = 71_000, 168
 #: Weeks of the history, weeks before it that still arrive in it, and weeks of the experiment.
 SEEN, BEFORE, WEEKS = 8, 2, 6
-ARMS, LIFT, LAG, RUNS, WORLDS = 2, "5..20%", "0..24h", 30, 4
+ARMS, LIFT, LAG, RUNS, WORLDS = 2, "10..25%", "0..24h", 30, 4
 ADAPTIVE = "floors(adaptive-switchback, [0.1, 0])"
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shlex
 
 import numpy as np
 import pytest
@@ -51,8 +52,6 @@ def test_a_plan_is_printed_and_saved(capsys, tmp_path):
 @pytest.mark.compiled
 def test_the_recommended_command_creates_that_experiment(capsys, monkeypatch):
     monkeypatch.setenv("AFTEREFFECT_STORAGE", "sqlite:///live.db")
-    import shlex
-
     plan = ae.plan("history.csv", slot="1d", weeks=12, lift="12%", designs=[DESIGN], runs=4, seed=1)
     assert plan.warning is None
     words = shlex.split(plan.command.replace("NAME", "banner"))

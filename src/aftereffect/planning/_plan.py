@@ -4,6 +4,7 @@ import hashlib
 import html
 import json
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -164,10 +165,11 @@ class Plan:
         arms = ",".join(chr(ord("A") + arm) for arm in range(self.arms))
         parts = [f"aftereffect create NAME --arms {arms} --slot {self.slot}"]
         if self.source is not None:
-            parts.append(f"--history {self.source}")
+            parts.append(f"--history {shlex.quote(self.source)}")
         parts.append(f"--control A --policy '{self.recommended.design}'")
+        parts.append(f"--stop-when-loss-below {self.stop_when_loss_below:.3g}")
         if self.unit is not None:
-            parts.append(f"--unit {self.unit}")
+            parts.append(f"--unit {shlex.quote(self.unit)}")
         return " ".join(parts)
 
     def __repr__(self) -> str:
