@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 
 import aftereffect as ae
 from aftereffect._core import check_writable, save_figure
+from aftereffect.rewards import read_history
 from aftereffect.simulation import COLOURS
 from tables import replace_between_markers, split_at_markers
 
@@ -25,8 +26,9 @@ SERIES = str(Path(__file__).parent / "data" / "traffic.csv.gz")
 LIFTS = (0, 0.05, 0.1, 0.2)
 HOURS = 8 * 7 * 24
 SEED = 20_000
-#: The fixed designs, of which the best in hindsight is shown: blocks in hours, blocks per arm.
-DESIGNS = [(block, blocks) for block in (12, 24, 48) for blocks in (2, 4, 7)]
+YEAR = 52 * 7
+#: The fixed designs, of which the best in hindsight is shown: blocks in slots, and blocks per arm.
+BLOCKS, BLOCKS_OF_DAYS, BLOCKS_PER_ARM = (12, 24, 48), (4, 8, 16), (2, 4, 7)
 DELAYS = {
     "fading, mean 4 h": "geometric(0.75)",
     "evenly 0 to 23 h": "interval(0, 23)",
@@ -35,12 +37,13 @@ DELAYS = {
 
 
 class World(NamedTuple):
-    """A row of a table: its name, a bandit, its slots, and the most that it may lose."""
+    """A row of a table: its name, a bandit, its slots, the most to lose, and blocks to try."""
 
     name: str
     bandit: ae.Bandit
     horizon: int
     limit: float | None = None
+    blocks: tuple[int, ...] = BLOCKS
 
 
 class Row(NamedTuple):
@@ -75,6 +78,33 @@ def real_worlds() -> Iterator[World]:
         yield World(f"{len(arms)} arms", ae.HistoryBandit(SERIES, arms, delay), HOURS)
     for weeks in (2, 52):
         yield World(f"{weeks} weeks", ae.HistoryBandit(SERIES, LIFTS, delay), weeks * 168)
+
+
+def daily_worlds() -> Iterator[World]:
+    """The real series by days: with a history of demand or of delayed totals, and without one."""
+    totals = sum_days()
+    for name, delay in {
+        "fading, mean 3 days": "geometric(0.75)",
+        "evenly 0 to 6 days": "interval(0, 6)",
+        "evenly 2 to 7 days": "interval(2, 7)",
+    }.items():
+        for suffix, weeks, is_delayed in (
+            ("", 8, False),
+            (", history delayed too", 8, True),
+            (", no history", 0, False),
+        ):
+            bandit = ae.HistoryBandit(
+                totals, LIFTS, delay, "1d", weeks_before=weeks, history_delayed=is_delayed
+            )
+            yield World(f"{name}{suffix}", bandit, YEAR, blocks=BLOCKS_OF_DAYS)
+
+
+def sum_days() -> list[float]:
+    """The real series by days, from its first Monday on."""
+    series, place, _ = read_history(SERIES, "1h")
+    hours = np.asarray(series)[-place % (7 * 24) :]
+    days: list[float] = hours[: len(hours) // 24 * 24].reshape(-1, 24).sum(axis=1).tolist()
+    return days
 
 
 def defective_worlds() -> Iterator[World]:
@@ -116,7 +146,12 @@ def standard_worlds() -> Iterator[World]:
 def play(world: World, runs: int) -> Row:
     """Play all policies in one world."""
     lifts = world.bandit.lifts
-    designs = [each for each in DESIGNS if each[0] * each[1] * len(lifts) <= world.horizon]
+    designs = [
+        (block, blocks)
+        for block in world.blocks
+        for blocks in BLOCKS_PER_ARM
+        if block * blocks * len(lifts) <= world.horizon
+    ]
     policies = {each: ae.FixedSwitchback(*each) for each in designs}
     adaptive = [ae.AdaptiveSwitchback(), ae.AdaptiveSwitchback(delay=world.bandit.delay)]
     study = ae.simulate(
@@ -166,19 +201,24 @@ def draw(rows: list[Row], path: Path) -> None:
     save_figure(figure, path)
 
 
-def judge(real: list[Row], defective: list[Row], standard: list[Row]) -> Iterator[tuple[bool, str]]:
+def judge(
+    real: list[Row], daily: list[Row], defective: list[Row], standard: list[Row]
+) -> Iterator[tuple[bool, str]]:
     """What is claimed of these rows, and whether it holds."""
     for row in real:
         if row.world.limit is not None:
             mean = row.adaptive.mean()
             claim = f"{row.world.name}: loses at most {row.world.limit} %"
             yield mean <= row.world.limit, f"{claim} ({mean:.2f})"
-    for row in (*real[:3], *defective):
+    for row in (*real[:3], *daily, *defective):
         above = np.mean(row.adaptive > row.random)
         yield above <= 0.02, f"{row.world.name}: at most 2 % of runs above random ({above:.1%})"
     for row in real[:3]:
         part = row.adaptive.mean() / row.best_fixed
         yield part <= 1 / 3, f"{row.world.name}: at most a third of the best fixed ({part:.2f})"
+    for row in daily:
+        part = row.adaptive.mean() / row.best_fixed
+        yield part <= 0.5, f"{row.world.name}: at most half of the best fixed ({part:.2f})"
     for row in real[-4:]:
         part = row.adaptive.mean() / row.fixed[24, 2].mean()
         yield part <= 1, f"{row.world.name}: at most 24 h blocks, two per arm ({part:.2f} of it)"
@@ -207,6 +247,7 @@ def main() -> int:
     start = time.monotonic()
     for title, worlds in {
         "The real series": real_worlds(),
+        "The real series by days": daily_worlds(),
         "The real series, with feeds as they are": defective_worlds(),
         "Sixteen made-up worlds": standard_worlds(),
     }.items():

@@ -264,6 +264,14 @@ def test_it_loses_less_if_it_is_told_the_delay():
 
 
 @pytest.mark.compiled
+def test_dead_times_of_days_do_not_lock_it():
+    """The level wanders, and the history has the same delay; it lies between the coarse shapes."""
+    bandit = ae.SeasonalBandit([0, 0.05, 0.1, 0.2], ae.Interval(2, 7), "1d", "ar", 0.03)
+    lost = 1.2 * ae.simulate(ae.AdaptiveSwitchback(), bandit, 364, 60, seed=5)[0].final
+    assert lost.mean() + 4 * lost.std() / math.sqrt(60) < 0.7 * 11.25
+
+
+@pytest.mark.compiled
 def test_it_loses_less_than_fixed_switchbacks_with_and_without_defects():
     """With totals that are right and come at once, and with some that are missing, wrong or late."""
     policies = [ae.AdaptiveSwitchback(), ae.FixedSwitchback(24, 2), ae.FixedSwitchback(12, 4)]

@@ -60,6 +60,8 @@ _PRIOR_MEAN, _PRIOR_MEAN_ALONE = 0.03, 2.0
 _PRIOR_WEEKDAY, _PRIOR_HOUR, _PRIOR_WEEKEND = 0.2, 0.8, 0.4
 #: The part of these that is left where a history shows the season of totals, and of demand.
 _TOTALS_PART, _DEMAND_PART = 0.02, 0.08
+#: The same for slots of a day: a history of some weeks has few totals of each weekday.
+_DAILY_PART = 0.15
 #: The number of weeks for which the correction of a place in the week counts as much as none.
 _USUAL_WEEKS = 0.5
 #: Hours over which the seasons of hours are alike.
@@ -360,6 +362,8 @@ def _reset(state: AdaptiveState, params: AdaptiveParams, row: int) -> None:
         mean[MEAN] = math.log(max(state.marks[SCALE], 1e-300))
         covariance[MEAN, MEAN] = _PRIOR_MEAN_ALONE * _PRIOR_MEAN_ALONE
         part = 1.0
+    elif per_day == 1:
+        part = _DAILY_PART
     begin, last = LIFTS + lifts, mean.shape[0] - CELLS
     for entry in range(last - state.covariates.shape[1], last):
         covariance[entry, entry] = _PRIOR_COVARIATE * _PRIOR_COVARIATE

@@ -13,7 +13,7 @@ import numpy as np
 from aftereffect._core import Calendar, SlotKernels, Vector, as_spec, register
 from aftereffect.delays import LagLaw
 from aftereffect.errors import ParameterError
-from aftereffect.policies._delay_shapes import cut_delay, list_shapes
+from aftereffect.policies._delay_shapes import DelayShapes, cut_delay, list_shapes
 from aftereffect.policies._demand_model import LIFTS, NOISE_PARTS
 from aftereffect.policies._demand_noise import LAGS
 from aftereffect.policies._switchback_models import advance
@@ -188,8 +188,13 @@ class AdaptiveSwitchback(CalendarPolicy):
                 "use another policy, such as ars-ucb"
             )
         calendar = self._calendar
-        shapes = list_shapes(calendar.window, self.delay)
-        return AdaptiveParams(calendar.slots_per_week, self.first, calendar.window, *shapes)
+        return AdaptiveParams(
+            calendar.slots_per_week, self.first, calendar.window, *self._list_shapes()
+        )
+
+    def _list_shapes(self) -> DelayShapes:
+        window = self._calendar.window
+        return list_shapes(window, self.delay, is_fine=window == 1)
 
     @property
     def _calendar(self) -> Calendar:
@@ -205,7 +210,7 @@ class AdaptiveSwitchback(CalendarPolicy):
         season = 0 if week == 1 else DAYS + (2 * windows_per_day if windows_per_day > 1 else 0)
         entries = LIFTS + lifts + season + covariates + CELLS
         weekly, windows = week // window, slots // window + 1
-        rows, ages = list_shapes(window, self.delay).by_age.shape
+        rows, ages = self._list_shapes().by_age.shape
         return AdaptiveState(
             totals=np.full(slots, np.nan),
             arms=np.zeros(slots),
