@@ -5,7 +5,7 @@ import html
 import json
 import os
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -353,7 +353,3 @@ def _percent(share: Estimate) -> str:
 
 def _show_range(first: float, last: float) -> str:
     return f"{first:g}" if first == last else f"{first:g} to {last:g}"
-
-
-#: What is told while a plan is made: worlds that are done, all of them, and first figures.
-Report = Callable[[int, int, Plan | None], None]
