@@ -77,6 +77,7 @@ def test_every_cell_of_every_event_is_proved(whole, tmp_path):
         "key": "'k' || seq",
         "probabilities": "'[1.0, 0.0]'",
         "covariates": "'[1.0, null]'",
+        "guardrails": "'{}'",
         "hash": "zeroblob(32)",
     }
     assert set(changes) | {"experiment", "seq"} == {column.name for column in schema.events.columns}
@@ -455,20 +456,25 @@ def test_rows_changed_in_postgresql_are_noticed(postgres):
     experiment.storage.close()
 
 
+#: The fields that later versions added to events, in this order.
+ADDED = ("probabilities", "covariates", "guardrails")
+
+
 def test_hashes_are_those_of_plain_json():
     """Whatever writes it: logs of all versions are checked with the same hashes."""
     texts = ("", 'ä ☃ 🎈 " \\ \n \x00 \u2028', "\udcff", "x" * 1_000)
     assert fingerprint(*texts) == hashlib.sha256(json.dumps(texts).encode()).digest()
     for total in (0.1, -1 / 3, 5e-324, 1.7976931348623157e308, 2.0**53 + 2, 0.0, None):
         event = Link(2**40, b"before").next("total", 2**39, round=7, total=total, key='k "ä"')
-        assert event.hash == hashlib.sha256(b"before" + json.dumps(event[:-3]).encode()).digest()
+        assert event.hash == hashlib.sha256(b"before" + json.dumps(event[:-4]).encode()).digest()
         assert not is_intact(event._replace(total=b"1"), b"before")
-        assert not is_intact(event._replace(probabilities="[0.5, 0.5]"), b"before")
-        assert not is_intact(event._replace(covariates="[0.5]"), b"before")
-    for added in ({"probabilities": "[1.0]"}, {"covariates": "[3.5, null]"}):
-        event = Link(7, b"before").next("total", 3, total=1.0, **added)
-        hashed = event[:-2] if event.covariates is None else event[:-1]
+        for name in ADDED:
+            assert not is_intact(event._replace(**{name: "[0.5]"}), b"before")
+    for place, name in enumerate(ADDED):
+        event = Link(7, b"before").next("total", 3, total=1.0, **{name: "[3.5]"})
+        hashed = event[: len(event) - len(ADDED) + place]
         assert event.hash == hashlib.sha256(b"before" + json.dumps(hashed).encode()).digest()
-        assert not is_intact(event._replace(**dict.fromkeys(added)), b"before")
-        swapped = {"probabilities": event.covariates, "covariates": event.probabilities}
-        assert not is_intact(event._replace(**swapped), b"before")
+        assert not is_intact(event._replace(**{name: None}), b"before")
+        for other in {*ADDED} - {name}:
+            moved = event._replace(**{name: None, other: "[3.5]"})
+            assert not is_intact(moved, b"before"), (name, other)

@@ -219,7 +219,7 @@ def test_an_outage_is_skipped_and_the_round_goes_on_after_it():
     lines = experiment.history()
     assert [line.slot for line in lines if line.arm is None] == [3, 4, 5, 6, 7]
     assert lines[4] == ae.live.SlotRecord(
-        4, None, None, None, False, None, False, False, 0, None, None, None, None, None
+        4, None, None, None, False, None, False, False, 0, None, None, None, None, None, None
     )
     with pytest.raises(
         ae.ConflictError, match="slot 4 was skipped, and skipped slots are not decided"
@@ -319,15 +319,14 @@ def test_totals_as_they_are_need_no_confirmation(delay, mean):
 # Rows that cannot be
 
 
-@pytest.mark.parametrize("rows", [[(0,)], ["ab"], [0], [(0, 1, "A", {}, 2)], [None]])
+@pytest.mark.parametrize("rows", [[(0,)], ["ab"], [0], [(0, 1, "A", {}, {}, 2)], [None]])
 def test_rows_that_are_no_totals(rows):
     experiment = created("ucb1")
     experiment.ask(0)
-    with pytest.raises(
-        ae.ParameterError,
-        match=r"each row must be \(slot, total\), .* or \(slot, total, arm, covariates\), got ",
-    ):
+    with pytest.raises(ae.ParameterError, match=r"each row must be a slot and its total, .* got "):
         experiment.tell_many(rows)
+    with pytest.raises(ae.ParameterError, match="guardrails of slot 0 must be numbers by name"):
+        experiment.tell_many([(0, 1, "A", {}, 2)])
     with pytest.raises(ae.ParameterError, match="totals must be a list, got 'ab'"):
         experiment.tell_many("ab")
     assert experiment.tell_many({0: 1})[0].change == "recorded"
