@@ -63,7 +63,7 @@ def test_rounds_are_as_many_as_fit(beta, g):
 def test_gamma_and_eta_of_exp3(arms, horizon):
     params = ae.Exp3().params(arms, horizon)
     gamma = min(1, math.sqrt(arms * math.log(arms) / ((math.e - 1) * horizon)))
-    assert params == pytest.approx((gamma, gamma), rel=1e-14)
+    assert (params.rate, params.mix) == pytest.approx((gamma, gamma), rel=1e-14)
     params = ae.Exp3("loss").params(arms, horizon)
     eta = math.sqrt(2 * math.log(arms) / (arms * horizon))
     assert (params.rate, params.mix) == pytest.approx((eta, 0), rel=1e-14)
@@ -160,7 +160,7 @@ def test_default_size_of_mini_batches(horizon, arms, size):
     params = ae.MiniBatch().params(arms, horizon)
     assert (params.size, params.batches) == (size, horizon // size)
     gamma = independent.gain_gamma(arms, horizon // size)
-    assert params.base == pytest.approx((gamma, gamma), rel=1e-14)
+    assert (params.base.rate, params.base.mix) == pytest.approx((gamma, gamma), rel=1e-14)
 
 
 COUNTS = {
@@ -209,8 +209,8 @@ MEAN_BLOCK = {
 )
 def test_blocks_are_those_of_coins_tossed_slot_by_slot(variant, d):
     rng = np.random.default_rng(d)
-    length, least = clw.VARIANTS[variant].length, 2 * d + (variant == "jmlr")
-    ours = np.array([length(d, rng) for _ in range(4_000)])
+    number, least = clw.VARIANTS[variant].number, 2 * d + (variant == "jmlr")
+    ours = np.array([clw.draw_length(number, d, rng) for _ in range(4_000)])
     mean = MEAN_BLOCK[variant](d)
     slots = int(4_000 * mean)
     updates = independent.update_slots(variant, d, rng, slots)
@@ -228,7 +228,8 @@ def test_smallest_gaps():
     for d in (10, 20):
         for variant, least in (("colt", 2 * d), ("seed", 2 * d), ("jmlr", 2 * d + 1)):
             rng = np.random.default_rng(d)
-            lengths = [clw.VARIANTS[variant].length(d, rng) for _ in range(3_000)]
+            number = clw.VARIANTS[variant].number
+            lengths = [clw.draw_length(number, d, rng) for _ in range(3_000)]
             assert min(lengths) == least
 
 
@@ -288,8 +289,8 @@ def compared(base, rate, means, updates, scores=None, seed=1):
     The loss form multiplies errors by 1 + eta / p with every loss: a plain softmax in doubles comes
     as far from its twin."""
     arms = len(means)
-    feed, mixes = _learners.LEARNERS[base]
-    mix = rate if mixes else 0.0
+    learner = _learners.LEARNERS.index(base)
+    mix = rate if base in _learners.MIXING else 0.0
     state = _learners.blank_learner(arms)
     if scores is not None:
         started(state, base, rate, scores)
@@ -310,7 +311,7 @@ def compared(base, rate, means, updates, scores=None, seed=1):
                 else means[arm] * rng.random()
             )
             twin.feed(p, arm, gain)
-            feed(state, rate, arm, gain)
+            _learners.feed(state, learner, rate, arm, gain)
     assert all(np.isfinite(array).all() for array in state)
     return apart, ours
 

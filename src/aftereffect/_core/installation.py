@@ -37,7 +37,6 @@ NUMERIC_SOURCES = (
     "growth.py",
     "policies",
     "rewards",
-    "simulation/_callees.py",
     "simulation/_compiled.py",
     "simulation/_driver.py",
     "simulation/_replications.py",

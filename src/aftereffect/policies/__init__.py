@@ -8,7 +8,6 @@ from aftereffect.policies._averages import kl_bernoulli
 from aftereffect.policies._delay_shapes import list_shapes
 from aftereffect.policies._recording import Recording, RecordingState
 from aftereffect.policies.adaptive_switchback import AdaptiveSwitchback
-from aftereffect.policies.ars_clw import ArsClw
 from aftereffect.policies.ars_ucb import ArsKlUcb, ArsUcb
 from aftereffect.policies.base import (
     MAX_REMEMBERED,
@@ -19,7 +18,7 @@ from aftereffect.policies.base import (
     round_kernels,
 )
 from aftereffect.policies.baselines import RoundRobin, Ucb1
-from aftereffect.policies.clw import Clw
+from aftereffect.policies.clw import ArsClw, Clw
 from aftereffect.policies.exp3 import ArsExp3, Exp3
 from aftereffect.policies.floors import MAX_FLOORS, Floors, has_probabilities, slot_floors
 from aftereffect.policies.mini_batch import MiniBatch

@@ -11,8 +11,7 @@ Scores are stored as logarithms (or as losses), so that nothing overflows in a r
 """
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -30,6 +29,11 @@ _MAX_EXPONENT = 700.0
 _MAX_STEPS, _PRECISION = 100, 1e-16
 
 LearnerName = Literal["exp3", "exp3-gain", "tsallis"]
+#: Kernels get the learner as a number, so that one program plays with any of them.
+LEARNERS: tuple[LearnerName, ...] = get_args(LearnerName)
+_EXP3, _EXP3_GAIN = range(2)
+#: Their rate is also the share of slots with a uniformly drawn arm.
+MIXING = ("exp3-gain",)
 
 
 class LearnerState(NamedTuple):
@@ -46,17 +50,6 @@ class LearnerState(NamedTuple):
     sum: Vector
     last_sum: Vector
     updates: Vector
-
-
-#: ``feed(state, rate, arm, gain)``: learn that an arm gained so much, in [0, 1].
-Feed: TypeAlias = Callable[[LearnerState, float, int, float], None]
-
-
-class Learner(NamedTuple):
-    """How it learns, and whether its rate is also the share of slots with a uniformly drawn arm."""
-
-    feed: Feed
-    mixes: bool
 
 
 def blank_learner(arms: int) -> LearnerState:
@@ -168,8 +161,11 @@ def feed_tsallis(state: LearnerState, rate: float, arm: int, gain: float) -> Non
         state.sum[0] += state.weight[other]
 
 
-LEARNERS: Mapping[LearnerName, Learner] = {
-    "exp3": Learner(feed_loss, mixes=False),
-    "exp3-gain": Learner(feed_gain, mixes=True),
-    "tsallis": Learner(feed_tsallis, mixes=False),
-}
+def feed(state: LearnerState, learner: int, rate: float, arm: int, gain: float) -> None:
+    """Learn that an arm gained so much, in [0, 1]."""
+    if learner == _EXP3:
+        feed_loss(state, rate, arm, gain)
+    elif learner == _EXP3_GAIN:
+        feed_gain(state, rate, arm, gain)
+    else:
+        feed_tsallis(state, rate, arm, gain)

@@ -30,7 +30,6 @@ Without a horizon the whole is repeated, in epochs of 1024, 2048, 4096, ... slot
 
 import math
 from dataclasses import dataclass
-from functools import cache
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -43,6 +42,7 @@ from aftereffect.policies._learners import (
     LearnerState,
     blank_learner,
     draw,
+    feed,
     forget,
     gain_of,
     probability,
@@ -57,8 +57,9 @@ FIRST_EPOCH = 1_024
 
 
 class Exp3Params(NamedTuple):
-    """The rate of learning, and the share of slots with a uniformly drawn arm."""
+    """The learner, its rate, and the share of slots with a uniformly drawn arm."""
 
+    learner: int
     rate: float
     mix: float
 
@@ -89,7 +90,7 @@ class Exp3(Policy):
         self._check_choices(form=Form)
 
     def kernels(self) -> PolicyKernels:
-        return exp3_kernels(LEARNER_OF[self.form])
+        return PolicyKernels(decide_exp3, absorb_exp3)
 
     def chance(self) -> Chance:
         return exp3_chance
@@ -98,10 +99,11 @@ class Exp3(Policy):
         return blank_learner(arms)
 
     def params(self, arms: int, horizon: int) -> Exp3Params:
+        learner = LEARNERS.index(LEARNER_OF[self.form])
         if self.form == "loss":
-            return Exp3Params(math.sqrt(2 * math.log(arms) / (arms * horizon)), 0.0)
+            return Exp3Params(learner, math.sqrt(2 * math.log(arms) / (arms * horizon)), 0.0)
         gamma = exploration_rate(arms, horizon)
-        return Exp3Params(gamma, gamma)
+        return Exp3Params(learner, gamma, gamma)
 
 
 def exploration_rate(arms: int, updates: int) -> float:
@@ -114,22 +116,18 @@ def exp3_chance(state: LearnerState, params: Exp3Params, arm: int) -> float:
     return probability(state, params.mix, arm)
 
 
-@cache
-def exp3_kernels(learner: LearnerName) -> PolicyKernels:
-    """One slot at a time."""
-    feed = LEARNERS[learner].feed
+def decide_exp3(
+    state: LearnerState, params: Exp3Params, t: int, rng: np.random.Generator
+) -> tuple[int, int, int]:
+    """One slot of an arm that is drawn."""
+    return draw(state, params.mix, rng), 1, 1
 
-    def decide(
-        state: LearnerState, params: Exp3Params, t: int, rng: np.random.Generator
-    ) -> tuple[int, int, int]:
-        return draw(state, params.mix, rng), 1, 1
 
-    def absorb(
-        state: LearnerState, params: Exp3Params, arm: int, window: int, total: float
-    ) -> None:
-        feed(state, params.rate, arm, gain_of(total, window))
-
-    return PolicyKernels(decide, absorb)
+def absorb_exp3(
+    state: LearnerState, params: Exp3Params, arm: int, window: int, total: float
+) -> None:
+    """Feed the learner with the total of the slot."""
+    feed(state, params.learner, params.rate, arm, gain_of(total, window))
 
 
 class ArsExp3State(NamedTuple):

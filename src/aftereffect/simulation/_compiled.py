@@ -43,7 +43,6 @@ from aftereffect._core import (
     sources_digest,
 )
 from aftereffect.errors import ParameterError
-from aftereffect.simulation._callees import leave_to_callers, prepare_codegen
 from aftereffect.simulation._contents import Contents, list_globals, strip_locations
 from aftereffect.simulation._driver import (
     BatchPlay,
@@ -62,7 +61,12 @@ _programs: dict[tuple[str, Any], Any] = {}
 #: Copies that programs share, by name and whether calls of them are put in place: numba compiles
 #: each of them once in a process.
 _shared: dict[tuple[str, bool], FunctionType] = {}
-prepare_codegen(numba.core.registry.cpu_target.target_context.codegen())
+#: The names of functions that are only called by programs, which contain a digest of their code.
+_callees: set[str] = set()
+#: What numba keeps for a callee, by the name of a variable in machine code that is not made yet.
+_environments: dict[str, Any] = {}
+#: What `_skip_callees` uses of numba's code generator.
+_NEEDED = ("_library_class", "_engine", "set_env")
 _config: Any = numba.config  # filled at run time, so unknown to type checkers
 _types: Any = numba.types
 _typeof: Any = numba.typeof
@@ -154,7 +158,7 @@ def _compile_any_way(program: _Program) -> Any:
 
 
 def _compile(program: _Program, clones: "Clones", *, counting: bool) -> Any:
-    leave_to_callers({each.__qualname__ for each in clones.made if each is not clones.root})
+    _callees.update(each.__qualname__ for each in clones.made if each is not clones.root)
     for function in clones.made:
         if function is clones.inner:
             register_jitable(_nrt=counting, no_cpython_wrapper=True, no_cfunc_wrapper=True)(
@@ -174,7 +178,8 @@ def _compile(program: _Program, clones: "Clones", *, counting: bool) -> Any:
     if folder is not None:  # numba compares the content of the source, and this never changes
         root.__code__ = root.__code__.replace(co_filename=str(folder / _STAMP))
     try:
-        return _jit(program.signature, cache=folder is not None, nogil=True)(root)
+        options = {"cache": folder is not None, "nogil": True, "no_cfunc_wrapper": True}
+        return _jit(program.signature, **options)(root)
     finally:
         _config.CACHE_DIR = before
         if collects:
@@ -387,3 +392,45 @@ class Clones:
         """Let later programs use a copy, if its name says all about it."""
         if function in self._shareable:
             _shared[function.__qualname__, self.inline] = function
+
+
+def _skip_callees(codegen: Any) -> None:
+    """Let numba's code generator make machine code of programs once, not once per function.
+
+    When numba has compiled a function, LLVM optimises it and turns it into machine code together
+    with all that it calls. What is called from a depth of five is thus done five times, which takes
+    more than half of the time for a large policy. But callees of our programs are never called from
+    Python: what LLVM makes of a program, with all callees in it, is enough.
+
+    This uses what is private to numba. If it is not there in another version, compiling takes
+    longer, and nothing else changes.
+    """
+    if not all(hasattr(codegen, name) for name in _NEEDED):
+        return
+    library: Any = codegen._library_class
+    set_env = codegen.set_env
+
+    class Library(library):  # type: ignore[misc]
+        def _optimize_final_module(self) -> None:
+            if self.name not in _callees:
+                super()._optimize_final_module()
+
+        def _finalize_final_module(self) -> None:
+            if self.name in _callees:
+                self._finalized = True
+                return
+            super()._finalize_final_module()
+            for name in list(_environments):
+                if codegen._engine.get_global_value_address(name):
+                    set_env(name, _environments.pop(name))
+
+    def set_env_later(name: str, environment: Any) -> None:
+        if codegen._engine.get_global_value_address(name):
+            set_env(name, environment)
+        else:
+            _environments[name] = environment
+
+    codegen._library_class, codegen.set_env = Library, set_env_later
+
+
+_skip_callees(numba.core.registry.cpu_target.target_context.codegen())
