@@ -35,7 +35,9 @@ test-fast: style
 
 # Workers take all cores already: threads within matrix products would only be in each other's way.
 # The number of workers, and the order of files, longest first, are in conftest.py.
-PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto
+# Tests start the package hundreds of times, so Python must store its bytecode, even where the
+# environment says not to.
+PYTEST := OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --numprocesses auto
 
 tests-all: .venv/installed-dev
 	$(PYTEST) --dist loadfile --no-loadscope-reorder

@@ -33,7 +33,7 @@ DELAYS = (
 POLICIES = (
     ae.ArsUcb(4, ae.growth.Power(1)),
     ae.ArsUcb(4, ae.growth.Power(2)),
-    ae.ArsUcb(1, ae.growth.Exponential()),
+    ae.ArsUcb(1, ae.growth.Power(4)),  # long rounds, with the program of those above
     ae.Ucb1(),
 )
 
