@@ -1,6 +1,7 @@
 """What holds for tests, doctests and examples in documents: their marks and their folders."""
 
 import atexit
+import gc
 import os
 import shutil
 import sys
@@ -146,6 +147,12 @@ def pytest_collection_modifyitems(items):
             item.add_marker(name)
     order = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(_relative(item.path), len(order)))
+
+
+def pytest_collection_finish():
+    """Tests and modules stay to the end: do not look through them for garbage again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def _relative(path):
