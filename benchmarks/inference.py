@@ -124,7 +124,7 @@ def analyse(trial: Trial, lift: float) -> dict[str, float]:
     evidence = weigh_evidence(list_segments(trial), 1, 0)
     ends = find_intervals(evidence.capital, ALPHA)
     truth = np.log1p(lift)
-    beliefs = np.array([believe(row) for row in evidence.capital])
+    beliefs = believe(evidence.capital)
     lifts = np.exp(EFFECTS)
     means = beliefs @ lifts
     loss = beliefs @ np.maximum(lifts, 1.0) - np.maximum(means, 1.0)

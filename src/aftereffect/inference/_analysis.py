@@ -101,11 +101,15 @@ def _make_effect(
     )
 
 
-def believe(capital: Vector) -> Vector:
-    """How much each effect is believed: as the capital against it is small, and by a prior."""
+def believe(capital: Matrix) -> Matrix:
+    """How much each effect is believed: as the capital against it is small, and by a prior.
+
+    The last axis is that of effects.
+    """
     logarithms = -capital - 0.5 * (EFFECTS / _PRIOR) ** 2
-    weights = np.gradient(EFFECTS) * np.exp(logarithms - logarithms.max())
-    beliefs: Vector = weights / weights.sum()
+    largest = logarithms.max(axis=-1, keepdims=True)
+    weights = np.gradient(EFFECTS) * np.exp(logarithms - largest)
+    beliefs: Matrix = weights / weights.sum(axis=-1, keepdims=True)
     return beliefs
 
 
