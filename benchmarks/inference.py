@@ -37,11 +37,9 @@ HOURS, SEED, ALPHA, BATCH = 8 * 7 * 24, 60_000, 0.05, 25
 #: The share of the control, and the loss per slot at which the rule stops, as a part of its mean.
 SHARE, LOSS = 0.2, 0.001
 DELAY = "interval(0, 11)"
-#: The runs of each world without a difference that are analysed as a whole: the others only for
-#: alarms.
-WHOLE = 250
 #: Parts of all runs after which the next part of the study begins.
 STAGES = (0.125, 0.25, 0.5, 1.0)
+REAL = "real series"
 #: Blocks of the fixed switchbacks in hours, and the first hours of a block that are left out.
 FIXED = {12: 6, 24: 12, 48: 24}
 
@@ -55,20 +53,23 @@ class Part(NamedTuple):
     policy: str
 
 
-def list_parts(runs: int) -> Iterator[tuple[Part, int]]:
-    """No difference in all worlds; three lifts in each; and the designs on the real series."""
+def list_parts(runs: int) -> Iterator[tuple[Part, int, int]]:
+    """No difference in all worlds; three lifts in each; and the designs on the real series.
+
+    Each with its runs, and how many of them are analysed as a whole: others only for alarms.
+    """
     floors = f"floors(adaptive-switchback, [{SHARE}, 0])"
-    few = {name: runs // (4 if name == "real series" else 8) for name in list_worlds()}
-    for name in list_worlds():
-        yield Part("no difference", name, 0.0, floors), runs // (4 if name == "real series" else 1)
+    few = {name: runs // (4 if name == REAL else 8) for name in list_worlds()}
+    for name, whole in few.items():
+        yield Part("no difference", name, 0.0, floors), whole if name == REAL else runs, whole
     for lift in (0.05, 0.1, 0.2):
-        for name in list_worlds():
-            yield Part("coverage", name, lift, floors), few[name]
+        for name, whole in few.items():
+            yield Part("coverage", name, lift, floors), whole, whole
     for block in FIXED:
         blocks = HOURS // block // 2
         policy = f"fixed-switchback(block={block}, blocks_per_arm={blocks})"
         for lift in (0.0, 0.1):
-            yield Part("fixed", "real series", lift, policy), few["real series"]
+            yield Part("fixed", REAL, lift, policy), few[REAL], 0
 
 
 def list_worlds() -> dict[str, Any]:
@@ -88,7 +89,7 @@ def list_worlds() -> dict[str, Any]:
         "heavy tails": made_up("weekday", tails="heavy"),
         "outliers": made_up("weekday", feed=ae.Defects(zeros=0.01, spikes=0.01)),
         "another delay": made_up("weekday", delay="shape([.5, 0, 0, 0, 0, 0, .5])"),
-        "real series": lambda lift: ae.HistoryBandit(SERIES, (0, lift), DELAY, shuffle=False),
+        REAL: lambda lift: ae.HistoryBandit(SERIES, (0, lift), DELAY, shuffle=False),
     }
 
 
@@ -198,15 +199,13 @@ def test_blocks(trial: Trial, washout: int) -> dict[str, float]:
     return {"alarm": float(abs(effect) > width), "half width": float(width)}
 
 
-def work(part: Part, first: int, last: int) -> list[dict[str, float]]:
-    """Play and analyse some experiments."""
+def work(part: Part, first: int, last: int, is_whole: bool) -> list[dict[str, float]]:
+    """Play and analyse some experiments: as a whole, or only to see whether there is an alarm."""
     trials = play(part, first, last)
     if part.name == "fixed":
         washout = FIXED[ae.parse(part.policy).block]
         return [test_blocks(trial, washout) for trial in trials]
-    if part.name == "no difference" and first >= WHOLE:
-        return [look_for_alarm(trial) for trial in trials]
-    return [analyse(trial, part.lift) for trial in trials]
+    return [analyse(trial, part.lift) if is_whole else look_for_alarm(trial) for trial in trials]
 
 
 Found: TypeAlias = dict[Part, list[dict[str, float]]]
@@ -282,7 +281,7 @@ def write_power(found: Found) -> tuple[str, Verdicts]:
     ]
     shown, widths = {}, {}
     for part, rows in found.items():
-        if part.world == "real series" and part.lift == 0.1:
+        if part.world == REAL and part.lift == 0.1:
             alarms = np.array([row["alarm"] for row in rows])
             shown[part.policy] = alarms
             widths[part.policy] = np.median([row["half width"] for row in rows])
@@ -349,33 +348,34 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="how often inference is wrong")
     parser.add_argument("document", type=Path, help=f"its text between {BEGIN} and {END} changes")
     parser.add_argument("--runs", type=int, default=2_000, help="runs without a difference")
-    parser.add_argument("--folder", type=Path, default=Path("inference"), help="finished parts")
+    parser.add_argument("--folder", type=Path, default=Path("inference"), help="finished runs")
     options = parser.parse_args()
     document = check_writable(options.document, (".md",))
     split_at_markers(document.read_text(encoding="utf-8"), BEGIN, END)
     options.folder.mkdir(exist_ok=True)
-    parts, start = dict(list_parts(options.runs)), time.monotonic()
+    parts, start = list(list_parts(options.runs)), time.monotonic()
     with ProcessPoolExecutor() as pool:
         for stage in STAGES:
-            for number, (part, runs) in enumerate(parts.items()):
+            jobs = []
+            for number, (part, runs, whole) in enumerate(parts):
                 path = options.folder / f"{number}.jsonl"
                 rows = read_rows(path, part)
                 if rows is None:
                     print(f"{path} is of another version: remove it", file=sys.stderr)
                     return 2
-                firsts = range(len(rows), math.ceil(stage * runs / BATCH) * BATCH, BATCH)
-                lasts = [first + BATCH for first in firsts]
-                for chunk in pool.map(work, [part] * len(lasts), firsts, lasts):
-                    add_rows(path, part, chunk)
+                for first in range(len(rows), math.ceil(stage * runs / BATCH) * BATCH, BATCH):
+                    jobs.append((path, part, first, first + BATCH, first < whole))
+            paths, *given = zip(*jobs, strict=True) if jobs else [()] * 5
+            for path, part, rows in zip(paths, given[0], pool.map(work, *given), strict=True):
+                add_rows(path, part, rows)
             print(f"{time.monotonic() - start:6.0f} s  {stage:.1%} of all runs", flush=True)
     found = {
-        part: (read_rows(options.folder / f"{number}.jsonl", part) or [])[:runs]
-        for number, (part, runs) in enumerate(parts.items())
+        part: read_rows(options.folder / f"{number}.jsonl", part) or []
+        for number, (part, *_) in enumerate(parts)
     }
     report, verdicts = write_report(found)
     claims = "\n".join(f"- {'kept' if kept else '**missed**'}: {text}" for kept, text in verdicts)
-    head = f"{options.runs} runs per world where arms do not differ, seed {SEED}."
-    text = "\n\n".join([head, report, f"### Claims\n\n{claims}"])
+    text = "\n\n".join([f"Seed {SEED}.", report, f"### Claims\n\n{claims}"])
     replace_between_markers(document, BEGIN, END, text)
     for kept, line in verdicts:
         print(f"{'kept' if kept else 'missed'}: {line}")

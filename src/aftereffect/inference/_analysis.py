@@ -57,7 +57,8 @@ def analyse(trial: Trial, names: Sequence[str], level: float = 0.95) -> Results:
     def compare(arm: int, other: int, look: int = -1) -> Effect:
         capital = weigh(arm, other).capital[look]
         low, high = find_intervals(capital[None], alpha)[0]
-        middle = float(np.clip(believe(capital) @ EFFECTS, low, high))
+        # Rounded, since at first nothing is known, and the sum is only nearly 0.
+        middle = round(float(np.clip(believe(capital) @ EFFECTS, low, high)), 9) + 0.0
         return _make_effect(names[arm], names[other], (middle, low, high), mean)
 
     others = [arm for arm in arms if arm != control]
