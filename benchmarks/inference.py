@@ -2,11 +2,13 @@
 
 ``make inference``. Experiments are played in made-up worlds and on a real series, and analysed
 after every block, as an impatient user does. An alarm is an interval that excludes 0 though arms do
-not differ. What is finished is kept in a folder, so that a run can be stopped and continued.
+not differ. What is finished is kept in a folder, so that a run can be stopped and continued: all
+kinds of experiments grow together.
 """
 
 import argparse
 import json
+import math
 import sys
 import time
 from collections.abc import Iterator
@@ -14,7 +16,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -35,6 +37,9 @@ HOURS, SEED, ALPHA, BATCH = 8 * 7 * 24, 60_000, 0.05, 25
 #: The share of the control, and the loss per slot at which the rule stops, as a part of its mean.
 SHARE, LOSS = 0.2, 0.001
 DELAY = "interval(0, 11)"
+#: Parts of all runs after which the next part of the study begins.
+STAGES = (0.125, 0.25, 0.5, 1.0)
+REAL = "real series"
 #: Blocks of the fixed switchbacks in hours, and the first hours of a block that are left out.
 FIXED = {12: 6, 24: 12, 48: 24}
 
@@ -46,22 +51,25 @@ class Part(NamedTuple):
     world: str
     lift: float
     policy: str
-    runs: int
 
 
-def list_parts(runs: int) -> Iterator[Part]:
-    """No difference in all worlds; three lifts in each; and the designs on the real series."""
+def list_parts(runs: int) -> Iterator[tuple[Part, int, int]]:
+    """No difference in all worlds; three lifts in each; and the designs on the real series.
+
+    Each with its runs, and how many of them are analysed as a whole: others only for alarms.
+    """
     floors = f"floors(adaptive-switchback, [{SHARE}, 0])"
-    for name in list_worlds():
-        count = runs // 4 if name == "real series" else runs
-        yield Part("no difference", name, 0.0, floors, count)
-    for name in list_worlds():
-        for lift in (0.05, 0.1, 0.2):
-            yield Part("coverage", name, lift, floors, runs // 8)
+    few = {name: runs // (4 if name == REAL else 8) for name in list_worlds()}
+    for name, whole in few.items():
+        yield Part("no difference", name, 0.0, floors), whole if name == REAL else runs, whole
+    for lift in (0.05, 0.1, 0.2):
+        for name, whole in few.items():
+            yield Part("coverage", name, lift, floors), whole, whole
     for block in FIXED:
         blocks = HOURS // block // 2
         policy = f"fixed-switchback(block={block}, blocks_per_arm={blocks})"
-        yield Part("fixed", "real series", 0.1, policy, runs // 8)
+        for lift in (0.0, 0.1):
+            yield Part("fixed", REAL, lift, policy), few[REAL], 0
 
 
 def list_worlds() -> dict[str, Any]:
@@ -81,7 +89,7 @@ def list_worlds() -> dict[str, Any]:
         "heavy tails": made_up("weekday", tails="heavy"),
         "outliers": made_up("weekday", feed=ae.Defects(zeros=0.01, spikes=0.01)),
         "another delay": made_up("weekday", delay="shape([.5, 0, 0, 0, 0, 0, .5])"),
-        "real series": lambda lift: ae.HistoryBandit(SERIES, (0, lift), DELAY, shuffle=False),
+        REAL: lambda lift: ae.HistoryBandit(SERIES, (0, lift), DELAY, shuffle=False),
     }
 
 
@@ -119,12 +127,27 @@ def play(part: Part, first: int, last: int) -> list[Trial]:
     return trials
 
 
+def look_for_alarm(trial: Trial, alpha: float = ALPHA) -> dict[str, float]:
+    """What `analyse` says of alarms, in less time.
+
+    An interval has all usual effects that are not ruled out. So it excludes 0 only if 0 is ruled
+    out, and intervals are needed only then.
+    """
+    segments = list_segments(trial)
+    capital = weigh_evidence(segments, 1, 0, np.zeros(1)).capital
+    if capital.max() < -math.log(alpha):
+        return {"alarm": 0.0, "naive": float(peek(trial))}
+    ends = find_intervals(weigh_evidence(segments, 1, 0).capital, alpha)
+    is_shown = (ends[:, 0] > 0) | (ends[:, 1] < 0)
+    return {"alarm": float(is_shown.any()), "naive": float(peek(trial))}
+
+
 def analyse(trial: Trial, lift: float) -> dict[str, float]:
     """What an impatient user would see, of two arms."""
     evidence = weigh_evidence(list_segments(trial), 1, 0)
     ends = find_intervals(evidence.capital, ALPHA)
     truth = np.log1p(lift)
-    beliefs = np.array([believe(row) for row in evidence.capital])
+    beliefs = believe(evidence.capital)
     lifts = np.exp(EFFECTS)
     means = beliefs @ lifts
     loss = beliefs @ np.maximum(lifts, 1.0) - np.maximum(means, 1.0)
@@ -176,19 +199,31 @@ def test_blocks(trial: Trial, washout: int) -> dict[str, float]:
     return {"alarm": float(abs(effect) > width), "half width": float(width)}
 
 
-def work(part: Part, first: int, last: int) -> list[dict[str, float]]:
-    """Play and analyse some experiments."""
+def work(part: Part, first: int, last: int, is_whole: bool) -> list[dict[str, float]]:
+    """Play and analyse some experiments: as a whole, or only to see whether there is an alarm."""
     trials = play(part, first, last)
     if part.name == "fixed":
         washout = FIXED[ae.parse(part.policy).block]
         return [test_blocks(trial, washout) for trial in trials]
-    return [analyse(trial, part.lift) for trial in trials]
+    return [analyse(trial, part.lift) if is_whole else look_for_alarm(trial) for trial in trials]
 
 
-def write_report(found: dict[Part, list[dict[str, float]]]) -> tuple[str, list[tuple[bool, str]]]:
+Found: TypeAlias = dict[Part, list[dict[str, float]]]
+Verdicts: TypeAlias = list[tuple[bool, str]]
+
+
+def write_report(found: Found) -> tuple[str, Verdicts]:
     """Tables, and what is claimed."""
-    verdicts = []
+    written = [write(found) for write in (write_alarms, write_cover, write_power)]
+    text = "\n\n".join(table for table, _ in written)
+    return text, [verdict for _, verdicts in written for verdict in verdicts]
+
+
+def write_alarms(found: Found) -> tuple[str, Verdicts]:
+    """How often there is an alarm where arms do not differ."""
+    verdicts: Verdicts = []
     lines = [
+        "### Arms that do not differ\n",
         "| world | runs | false alarms | upper end, 97.5 % | peeking with a z-test |",
         "|---|---|---|---|---|",
     ]
@@ -199,16 +234,26 @@ def write_report(found: dict[Part, list[dict[str, float]]]) -> tuple[str, list[t
             naive = np.mean([row["naive"] for row in rows])
             rate = f"{alarms / runs:.1%}"
             lines.append(f"| {part.world} | {runs} | **{rate}** | {upper:.1%} | {naive:.0%} |")
-            verdicts.append((alarms <= 0.05 * runs, f"{part.world}: false alarms ({rate})"))
-    tables = ["### Arms that do not differ\n\n" + "\n".join(lines)]
+            text = f"{part.world}: false alarms at most 5 % ({rate}), upper end 6 % ({upper:.1%})"
+            verdicts.append((alarms <= 0.05 * runs and upper <= 0.06, text))
+    return "\n".join(lines), verdicts
+
+
+def write_cover(found: Found) -> tuple[str, Verdicts]:
+    """How often intervals have the truth, and when the rule stops."""
+    verdicts: Verdicts = []
     lines = [
+        "### When it stops, and whether the truth is covered\n",
         "| world | lift | runs | stopped within 8 weeks | median day | covered at the stop | "
         "at every look | difference shown | median day | half width after 8 weeks |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for part, rows in found.items():
-        if part.name == "coverage":
-            columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    for part, rows in sorted(
+        found.items(), key=lambda item: list(list_worlds()).index(item[0].world)
+    ):
+        whole = [row for row in rows if "ever" in row]
+        if whole:
+            columns = {name: np.array([row[name] for row in whole]) for name in whole[0]}
             covered = columns["covered"][columns["stopped"] > 0]
             cover = show_rate(covered) if len(covered) else "-"
             cells = [
@@ -220,33 +265,42 @@ def write_report(found: dict[Part, list[dict[str, float]]]) -> tuple[str, list[t
                 show(np.median(columns["day"])),
                 show(100 * np.median(columns["half width"]), ".1f", " %"),
             ]
-            lines.append(f"| {part.world} | {part.lift:.0%} | {len(rows)} | {' | '.join(cells)} |")
+            lines.append(f"| {part.world} | {part.lift:.0%} | {len(whole)} | {' | '.join(cells)} |")
             if len(covered):
                 text = f"{part.world}, lift {part.lift:.0%}: covered at the stop ({cover})"
                 verdicts.append((covered.mean() >= 0.95, text))
-    tables.append("### Arms that differ\n\n" + "\n".join(lines))
+    return "\n".join(lines), verdicts
+
+
+def write_power(found: Found) -> tuple[str, Verdicts]:
+    """Fixed designs with their own test beside ours; what raises alarms too often is no match."""
     lines = [
-        "| design | runs | difference shown | half width |",
-        "|---|---|---|---|",
+        "### One arm 10 % better, real series, after 8 weeks\n",
+        "| design | runs | difference shown | half width | false alarms where arms do not differ |",
+        "|---|---|---|---|---|",
     ]
-    power, widths, shown = {}, {}, {}
+    shown, widths = {}, {}
     for part, rows in found.items():
-        if part.world == "real series" and part.lift == 0.1:
+        if part.world == REAL and part.lift == 0.1:
             alarms = np.array([row["alarm"] for row in rows])
-            power[part.policy], shown[part.policy] = alarms.mean(), show_rate(alarms)
+            shown[part.policy] = alarms
             widths[part.policy] = np.median([row["half width"] for row in rows])
             width = f"{100 * widths[part.policy]:.1f} %"
-            lines.append(f"| `{part.policy}` | {len(rows)} | {shown[part.policy]} | {width} |")
-    tables.append("### One arm 10 % better, real series, after 8 weeks\n\n" + "\n".join(lines))
-    if len(power) == 1 + len(FIXED):
-        ours, *fixed = power.values()
-        mine_shown, *_ = shown.values()
-        best = shown[max(list(power)[1:], key=lambda policy: power[policy])]
-        verdicts.append((ours >= max(fixed), f"shown in {mine_shown}, best fixed {best}"))
-        mine, *others = widths.values()
-        ratio = mine / min(others)
-        verdicts.append((ratio <= 1.5, f"width at most 1.5 times the fixed sample's ({ratio:.2f})"))
-    return "\n\n".join(tables), verdicts
+            same = next(
+                np.array([row["alarm"] for row in others])
+                for other, others in found.items()
+                if (other.world, other.lift, other.policy) == (part.world, 0.0, part.policy)
+            )
+            cells = [show_rate(alarms), width, show_rate(same)]
+            lines.append(f"| `{part.policy}` | {len(rows)} | {' | '.join(cells)} |")
+    ours, *fixed = shown
+    best = max(fixed, key=lambda policy: shown[policy].mean())
+    text = f"shown in {show_rate(shown[ours])}, best fixed {show_rate(shown[best])}"
+    ratio = widths[ours] / min(widths[policy] for policy in fixed)
+    return "\n".join(lines), [
+        (shown[ours].mean() >= shown[best].mean(), text),
+        (ratio <= 1.5, f"width at most 1.5 times the fixed sample's ({ratio:.2f})"),
+    ]
 
 
 def show(number: float, notation: str = ".0f", unit: str = "") -> str:
@@ -273,41 +327,55 @@ def find_upper_end(count: int, runs: int) -> float:
     return low
 
 
+def read_rows(path: Path, part: Part) -> list[dict[str, float]] | None:
+    """What was found of a part until now; None if the file is that of another part."""
+    if not path.exists():
+        return []
+    head, *rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return rows if Part(*head) == part else None
+
+
+def add_rows(path: Path, part: Part, rows: list[dict[str, float]]) -> None:
+    """Keep what was found of some more runs, all of them or none."""
+    lines = [] if path.exists() else [part]
+    text = "".join(json.dumps(line) + "\n" for line in [*lines, *rows])
+    with path.open("a", encoding="utf-8") as file:
+        file.write(text)
+
+
 def main() -> int:
     """Play, analyse, judge, write, and return the exit status."""
     parser = argparse.ArgumentParser(description="how often inference is wrong")
     parser.add_argument("document", type=Path, help=f"its text between {BEGIN} and {END} changes")
     parser.add_argument("--runs", type=int, default=2_000, help="runs without a difference")
-    parser.add_argument("--folder", type=Path, default=Path("inference"), help="finished parts")
+    parser.add_argument("--folder", type=Path, default=Path("inference"), help="finished runs")
     options = parser.parse_args()
     document = check_writable(options.document, (".md",))
     split_at_markers(document.read_text(encoding="utf-8"), BEGIN, END)
     options.folder.mkdir(exist_ok=True)
-    found, start = {}, time.monotonic()
+    parts, start = list(list_parts(options.runs)), time.monotonic()
     with ProcessPoolExecutor() as pool:
-        for number, part in enumerate(list_parts(options.runs)):
-            path = options.folder / f"{options.runs}-{number}.json"
-            if not path.exists():
-                firsts = range(0, part.runs, BATCH)
-                lasts = [min(first + BATCH, part.runs) for first in firsts]
-                chunks = pool.map(work, [part] * len(lasts), firsts, lasts)
-                rows = [row for chunk in chunks for row in chunk]
-                path.write_text(json.dumps([part, rows]), encoding="utf-8")
-            recorded, rows = json.loads(path.read_text(encoding="utf-8"))
-            if Part(*recorded) != part:
-                print(f"{path} is of another version: remove it", file=sys.stderr)
-                return 2
-            found[part] = rows
-            alarms = np.mean([row["alarm"] for row in rows])
-            print(
-                f"{time.monotonic() - start:6.0f} s  {part.name}, {part.world}, {part.lift:.0%}, "
-                f"{part.policy}: {alarms:.1%} shown",
-                flush=True,
-            )
+        for stage in STAGES:
+            jobs = []
+            for number, (part, runs, whole) in enumerate(parts):
+                path = options.folder / f"{number}.jsonl"
+                rows = read_rows(path, part)
+                if rows is None:
+                    print(f"{path} is of another version: remove it", file=sys.stderr)
+                    return 2
+                for first in range(len(rows), math.ceil(stage * runs / BATCH) * BATCH, BATCH):
+                    jobs.append((path, part, first, first + BATCH, first < whole))
+            paths, *given = zip(*jobs, strict=True) if jobs else [()] * 5
+            for path, part, rows in zip(paths, given[0], pool.map(work, *given), strict=True):
+                add_rows(path, part, rows)
+            print(f"{time.monotonic() - start:6.0f} s  {stage:.1%} of all runs", flush=True)
+    found = {
+        part: read_rows(options.folder / f"{number}.jsonl", part) or []
+        for number, (part, *_) in enumerate(parts)
+    }
     report, verdicts = write_report(found)
     claims = "\n".join(f"- {'kept' if kept else '**missed**'}: {text}" for kept, text in verdicts)
-    head = f"{options.runs} runs per world where arms do not differ, seed {SEED}."
-    text = "\n\n".join([head, report, f"### Claims\n\n{claims}"])
+    text = "\n\n".join([f"Seed {SEED}.", report, f"### Claims\n\n{claims}"])
     replace_between_markers(document, BEGIN, END, text)
     for kept, line in verdicts:
         print(f"{'kept' if kept else 'missed'}: {line}")

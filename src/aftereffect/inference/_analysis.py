@@ -57,7 +57,8 @@ def analyse(trial: Trial, names: Sequence[str], level: float = 0.95) -> Results:
     def compare(arm: int, other: int, look: int = -1) -> Effect:
         capital = weigh(arm, other).capital[look]
         low, high = find_intervals(capital[None], alpha)[0]
-        middle = float(np.clip(believe(capital) @ EFFECTS, low, high))
+        # Rounded, since at first nothing is known, and the sum is only nearly 0.
+        middle = round(float(np.clip(believe(capital) @ EFFECTS, low, high)), 9) + 0.0
         return _make_effect(names[arm], names[other], (middle, low, high), mean)
 
     others = [arm for arm in arms if arm != control]
@@ -101,11 +102,15 @@ def _make_effect(
     )
 
 
-def believe(capital: Vector) -> Vector:
-    """How much each effect is believed: as the capital against it is small, and by a prior."""
+def believe(capital: Matrix) -> Matrix:
+    """How much each effect is believed: as the capital against it is small, and by a prior.
+
+    The last axis is that of effects.
+    """
     logarithms = -capital - 0.5 * (EFFECTS / _PRIOR) ** 2
-    weights = np.gradient(EFFECTS) * np.exp(logarithms - logarithms.max())
-    beliefs: Vector = weights / weights.sum()
+    largest = logarithms.max(axis=-1, keepdims=True)
+    weights = np.gradient(EFFECTS) * np.exp(logarithms - largest)
+    beliefs: Matrix = weights / weights.sum(axis=-1, keepdims=True)
     return beliefs
 
 

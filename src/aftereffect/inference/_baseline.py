@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aftereffect._core import Matrix, Vector
+from aftereffect._core import Matrix, Slots, Vector
 from aftereffect.inference._candidates import (
     FLOOR,
     Candidate,
+    Family,
     list_candidates,
     make_candidate,
     undo_delays,
@@ -25,6 +26,8 @@ _LIFT, _LEVEL, _SEEN_SEASON, _NEW_SEASON = 0.1, 1.0, 0.05, 0.7
 #: Delays are alike if so much of their shares is common. One is plausible if its logarithm of the
 #: posterior is at most so far below that of the best; and the most that are considered.
 _ALIKE, _PLAUSIBLE, _MAX_DELAYS = 0.7, 5.0, 6
+#: A delay whose logarithm of the posterior is so far below that of the best is not looked at again.
+_HOPELESS = 40.0
 #: A delay ends where less than this is left.
 _TAIL = 0.01
 #: The most windows by which noise is predicted, the windows that each takes, what is added to
@@ -57,12 +60,16 @@ class Baseline(NamedTuple):
 
     `filter` turns what is left of totals into white noise with the standard deviation `scale`. The
     first of the `explanations` has the mean of all delays, and further ones have delays that are
-    plausible, but unlike it.
+    plausible, but unlike it. `stands_for` is the number of the explanation that is like each of the
+    candidates; -1 if none is. `plausible` are the candidates that may be right, without those that
+    are like a better one.
     """
 
     filter: Vector
     scale: float
     explanations: list[Explanation]
+    stands_for: Slots
+    plausible: Slots
 
 
 def list_columns(trial: Trial) -> Matrix:
@@ -91,6 +98,8 @@ class Baselines:
         self._candidates = (
             [] if season is None else list_candidates(trial, season, with_demand=True)
         )
+        self._family = Family(self._candidates)
+        self._hopeful: Slots | None = None
         self._before: Baseline | None = None
 
     def learn(self, windows: int) -> Baseline:
@@ -99,13 +108,21 @@ class Baselines:
         if season is None:
             season = self._guess_season(windows)
             candidates = list_candidates(trial, season, with_demand=False)
+            self._family = Family(candidates)
         whitener = _FIRST_FILTER if self._before is None else self._before.filter
-        fits, evidence = self._regress(candidates, windows, whitener)
-        posterior = evidence + np.array([each.prior for each in candidates])
+        hopeful = np.arange(len(candidates)) if self._hopeful is None else self._hopeful
+        fits, evidence = self._regress([candidates[each] for each in hopeful], windows, whitener)
+        posterior = np.full(len(candidates), -np.inf)
+        posterior[hopeful] = evidence + np.array([candidates[each].prior for each in hopeful])
+        self._hopeful = np.flatnonzero(posterior >= posterior.max() - _HOPELESS)
         mean = self._average(candidates, posterior, season)
         mean_fits, _ = self._regress([mean], windows, whitener)
-        chosen = _choose(candidates, posterior, mean)
+        plausible = self._choose(posterior)
+        like_mean = self._family.compare(mean)
+        chosen = [each for each in plausible if like_mean[each] < _ALIKE]
         explained = [mean, *(candidates[each] for each in chosen)]
+        rows = np.searchsorted(hopeful, chosen)
+        common = np.column_stack([like_mean, self._family.common[:, chosen]])
         columns = self._columns[:windows]
         left = mean.values[:windows] - np.hstack([columns, mean.parts[:windows]]) @ mean_fits[0]
         shares = mean.shares if mean.season is None else np.ones(1)
@@ -117,8 +134,10 @@ class Baselines:
             scale,
             [
                 self._explain(candidate, fit, whitener / scale, windows)
-                for candidate, fit in zip(explained, [*mean_fits, *fits[chosen]], strict=True)
+                for candidate, fit in zip(explained, [*mean_fits, *fits[rows]], strict=True)
             ],
+            stands_for=np.where(common.max(axis=1) >= _ALIKE, common.argmax(axis=1), -1),
+            plausible=np.array(plausible),
         )
         return self._before
 
@@ -139,11 +158,9 @@ class Baselines:
     def _average(self, candidates: list[Candidate], posterior: Vector, season: Vector) -> Candidate:
         """The mean delay of those candidates that agree with the best on what a history shows."""
         best = candidates[int(np.argmax(posterior))]
-        weights = np.exp(posterior - posterior.max())
-        shares = np.zeros(max(len(each.shares) for each in candidates))
-        for each, weight in zip(candidates, weights, strict=True):
-            if (each.season is None) == (best.season is None):
-                shares[: len(each.shares)] += weight * each.shares
+        agree = self._family.is_of_totals == (best.season is not None)
+        weights = np.where(agree, np.exp(posterior - posterior.max()), 0.0)
+        shares = weights @ self._family.shares
         shares /= shares.sum()
         shares = shares[: int(np.argmax(np.cumsum(shares) >= 1 - _TAIL)) + 1]
         shares /= shares.sum()
@@ -151,6 +168,16 @@ class Baselines:
             return make_candidate(self._trial, shares, season, None)
         demand = undo_delays(season, shares[None])[0]
         return make_candidate(self._trial, shares, demand, season)
+
+    def _choose(self, posterior: Vector) -> list[int]:
+        """Plausible delays, the best first, that are unlike each other."""
+        order = np.argsort(-posterior, kind="stable")
+        plausible = order[posterior[order] >= posterior[order[0]] - _PLAUSIBLE]
+        chosen: list[int] = []
+        for each in map(int, plausible):
+            if len(chosen) < _MAX_DELAYS and (self._family.common[each, chosen] < _ALIKE).all():
+                chosen.append(each)
+        return chosen
 
     def _explain(
         self, candidate: Candidate, fit: Vector, whitener: Vector, windows: int
@@ -199,24 +226,6 @@ class Baselines:
         return fits, evidence
 
 
-def _choose(candidates: list[Candidate], posterior: Vector, mean: Candidate) -> list[int]:
-    """Plausible delays, the best first, that are unlike the mean and unlike each other."""
-    order = np.argsort(-posterior, kind="stable")
-    plausible = order[posterior[order] >= posterior[order[0]] - _PLAUSIBLE]
-    chosen: list[int] = []
-    for each in map(int, plausible):
-        others = [mean, *(candidates[other] for other in chosen)]
-        if not any(_are_alike(candidates[each], other) for other in others):
-            chosen.append(each)
-    return chosen[:_MAX_DELAYS]
-
-
-def _are_alike(one: Candidate, other: Candidate) -> bool:
-    lags = min(len(one.shares), len(other.shares))
-    common = np.minimum(one.shares[:lags], other.shares[:lags]).sum()
-    return (one.season is None) == (other.season is None) and bool(common >= _ALIKE)
-
-
 def _cut(left: Matrix, spread: Vector) -> Matrix:
     limit = CUT * spread[:, None]
     cut: Matrix = np.clip(left, -limit, limit)
@@ -225,7 +234,10 @@ def _cut(left: Matrix, spread: Vector) -> Matrix:
 
 def _measure_spread(values: Matrix) -> Vector:
     """Standard deviations by row that a few bursts do not change, and that are never 0."""
-    spread: Vector = np.maximum(1.4826 * np.median(np.abs(values), axis=-1), _MIN_SPREAD)
+    count = values.shape[-1]
+    middle = [(count - 1) // 2, count // 2]
+    medians = np.partition(np.abs(values), middle, axis=-1)[..., middle].mean(axis=-1)
+    spread: Vector = np.maximum(1.4826 * medians, _MIN_SPREAD)
     return spread
 
 

@@ -40,6 +40,25 @@ class Candidate(NamedTuple):
     parts: Matrix
 
 
+class Family:
+    """The delays of candidates, side by side, and how much of any two is `common`."""
+
+    def __init__(self, candidates: list[Candidate]) -> None:
+        longest = max((len(each.shares) for each in candidates), default=0)
+        self.shares = np.array(
+            [np.pad(each.shares, (0, longest - len(each.shares))) for each in candidates]
+        )
+        self.is_of_totals = np.array([each.season is not None for each in candidates])
+        self.common = np.array([self.compare(each) for each in candidates])
+
+    def compare(self, other: Candidate) -> Vector:
+        """How much each delay and another one have in common; nothing if their seasons differ."""
+        lags = min(self.shares.shape[1], len(other.shares))
+        common = np.minimum(self.shares[:, :lags], other.shares[:lags]).sum(axis=1)
+        found: Vector = np.where(self.is_of_totals == (other.season is not None), common, 0.0)
+        return found
+
+
 def learn_season(trial: Trial) -> Vector | None:
     """The median over the weeks of the history at each place; None if it has too few weeks."""
     week, history = trial.week, trial.history

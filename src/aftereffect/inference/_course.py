@@ -67,7 +67,7 @@ def follow(trial: Trial, stop_when_loss_below: float, level: float = 0.95) -> Co
     for arm in range(trial.arms):
         if arm != control:
             capital = weigh(arm, control).capital[looks]
-            beliefs[arm] = [believe(row) for row in capital]
+            beliefs[arm] = believe(capital)
             is_better[:, arm] = find_intervals(capital, alpha)[:, 0] > 0
     lifts = np.exp(EFFECTS)
     means = (beliefs @ lifts).T

@@ -42,7 +42,8 @@ class View(NamedTuple):
 class Segment(NamedTuple):
     """Blocks between two times at which a baseline was learned, in the order of their starts.
 
-    The first of the `views` has the mean delay, and further ones have other plausible delays.
+    The first of the `views` has the mean delay, and further ones have other plausible delays:
+    `plausible` and `stands_for` are those of the `Baseline`.
     `filter` makes residuals of totals, in units of their noise; the first windows are only for
     that. `loads` say how a block weighs residuals, by block and window; it is also what a lift of
     its own arm adds to them. `around` is what other blocks add for a lift of an arm, as it is
@@ -59,6 +60,8 @@ class Segment(NamedTuple):
     chances: Matrix
     starts: Slots
     slots: Slots
+    stands_for: Slots
+    plausible: Slots
 
     def score(self, view: View, lifts: Matrix) -> Matrix:
         """The scores of the blocks, by block, under several lifts of all arms: one per column."""
@@ -88,9 +91,9 @@ def _cut(residuals: Matrix) -> Matrix:
 
 def list_segments(trial: Trial) -> list[Segment]:
     """All blocks up to the first that has not settled, from when the first baseline was learned."""
-    segments = []
+    segments, columns = [], list_columns(trial)
     for first, last, baseline in _learn_baselines(trial):
-        segments.append(_weigh_blocks(trial, first, last, baseline))
+        segments.append(_weigh_blocks(trial, columns, first, last, baseline))
         if len(segments[-1].starts) < last - first:
             break
     return segments
@@ -113,7 +116,9 @@ def _learn_baselines(trial: Trial) -> Iterator[tuple[int, int, Baseline]]:
         windows = next_windows
 
 
-def _weigh_blocks(trial: Trial, first: int, last: int, baseline: Baseline) -> Segment:
+def _weigh_blocks(
+    trial: Trial, columns: Matrix, first: int, last: int, baseline: Baseline
+) -> Segment:
     """Those of these blocks that have settled."""
     window, mean = trial.window, baseline.explanations[0].candidate
     shares, demand = mean.shares, mean.demand
@@ -127,8 +132,8 @@ def _weigh_blocks(trial: Trial, first: int, last: int, baseline: Baseline) -> Se
     oldest = min(int(np.searchsorted(settled, begin - memory, side="right")), first)
     newest = int(np.searchsorted(trial.starts, stop * window))
     origin = int(trial.starts[oldest]) // window
-    whitener, columns = baseline.filter / baseline.scale, list_columns(trial)[before:stop]
-    views = [_look(each, columns, before, stop) for each in baseline.explanations]
+    whitener, places = baseline.filter / baseline.scale, columns[before:stop]
+    views = [_look(each, places, before, stop) for each in baseline.explanations]
     arrived = trial.add_up(spread_by_arm(trial, shares, demand)).sum(axis=1)
     by_block = spread_by_block(trial, shares, demand, oldest, newest, stop - origin)
     by_block = by_block / arrived[origin:stop, None]
@@ -157,6 +162,8 @@ def _weigh_blocks(trial: Trial, first: int, last: int, baseline: Baseline) -> Se
         chances=chances,
         starts=trial.starts[over],
         slots=settled[over] * window,
+        stands_for=baseline.stands_for,
+        plausible=baseline.plausible,
     )
 
 

@@ -57,9 +57,11 @@ def weigh_evidence(
 ) -> Evidence:
     """Bet on the draws of one arm or another, for each supposed effect of the first.
 
-    Effects are logarithms, relative to the other arm. Each plausible delay takes other effects out
-    of the totals. The capital is that of the delay with which the gambler gained least: so it is at
-    most that of the right one.
+    Effects are logarithms, relative to the other arm. Each delay takes other effects out of the
+    totals, so each has a gambler of its own, from the first block on. What counts is the least
+    capital of those whose delay is plausible now, and of the one with the mean delay at each time.
+    So it is at most that of the right delay. And it is at most that of the mean delay, which is
+    fair without any assumption if arms do not differ.
     """
     nothing = np.zeros((1, len(effects)))
     if not segments:
@@ -70,21 +72,34 @@ def weigh_evidence(
         np.cumsum([len(segment.slots) for segment in segments])[:-1],
     )
     sizes = np.append(-_SIZES, _SIZES)
-    # The logarithm of the capital of each size of bet, by size and effect.
-    each = np.log(np.append(_CAPITAL, _CAPITAL) / 2)[:, None] + nothing
+    first = np.log(np.append(_CAPITAL, _CAPITAL) / 2)[:, None] + nothing
+    delays = len(segments[0].stands_for)
+    # The logarithm of the capital by delay, size of bets, and effect; the mean delay is the last.
+    each = np.tile(first, (delays + 1, 1, 1))
     capital = [nothing]
     for segment, square in zip(segments, squares, strict=True):
+        if not len(square):  # no block has settled since
+            break
         expected = np.array([segment.expect(arm, size) for size in sizes])
-        paths = [
-            each[:, None] + np.cumsum(gains, axis=1)
-            for gains in _list_gains(segment, square, expected, (arm, other), effects)
-        ]
-        sums = np.array([np.logaddexp.reduce(path, axis=0) for path in paths])
-        capital.append(sums.min(axis=0))
-        if len(square):
-            least = sums[:, -1].argmin(axis=0)
-            each = np.array(paths)[least, :, -1, np.arange(len(effects))].T
+        gains = np.array(
+            list(_list_gains(segment, square, expected, (arm, other), effects))
+        ).cumsum(axis=2)
+        views = np.append(segment.stands_for, 0)
+        rows = np.append(segment.plausible, delays)
+        paths = np.array([_add_up(each[row][:, None] + gains[views[row]]) for row in rows])
+        capital.append(paths.min(axis=0))
+        # A delay that no view is like gains what the least of those that count has gained.
+        ends, least = gains[:, :, -1], views[rows[paths[:, -1].argmin(axis=0)]]
+        of_least = ends[least, :, np.arange(len(effects))].T
+        each = each + np.where((views >= 0)[:, None, None], ends[views], of_least)
     return Evidence(np.concatenate(capital), np.append(0, np.maximum.accumulate(slots)))
+
+
+def _add_up(logarithms: Vector) -> Matrix:
+    """The logarithms of sums over the first axis."""
+    largest = logarithms.max(axis=0)
+    sums: Matrix = largest + np.log(np.exp(logarithms - largest).sum(axis=0))
+    return sums
 
 
 def _list_gains(
@@ -93,8 +108,9 @@ def _list_gains(
     """The logarithms of what bets bring, by size, block and effect: for one view after another."""
     arm, other = arms
     is_arm, is_other = segment.draws[:, [arm, other]].T[:, :, None] > 0
+    is_either, sign = is_arm | is_other, np.where(is_arm, -1.0, 1.0)
     chance, rest = segment.chances[:, [arm, other]].T[:, :, None]
-    chance = chance / np.maximum(chance + rest, 1e-300)
+    drawn = np.where(is_arm, chance, rest) / np.maximum(chance + rest, 1e-300)
     if_other, if_this = np.swapaxes(expected, 0, 1)[:, :, :, None]
     weights, middle = (if_this - if_other) / (square * segment.own)[:, None], if_this + if_other
     for view in segment.views:
@@ -102,8 +118,8 @@ def _list_gains(
         lifts[arm] = lifts[other] + effects
         bets = weights * (segment.score(view, lifts) - middle / 2)
         bets = np.clip(bets, -_MAX_BET, _MAX_BET)
-        stakes = np.log1p(chance * np.expm1(bets))
-        yield np.where(is_arm, bets - stakes, np.where(is_other, -stakes, 0.0))
+        # Both formulas above, divided by what stands over the line.
+        yield np.where(is_either, -np.log(drawn + (1 - drawn) * np.exp(sign * bets)), 0.0)
 
 
 def _measure_squares(segments: list[Segment], slots: Slots) -> Vector:

@@ -223,8 +223,10 @@ class Results(NamedTuple):
         titles = ("arm", "against", "effect", "low", "high", per_slot, "low", "high", "best")
         rows: list[tuple[str, ...]] = [titles]
         for effect in self.effects:
-            percents = (_show(each, "+.1f", " %") for each in effect[2:5])
-            amounts = (_show(each, "+,.3g") for each in effect[5:])
+            is_known = effect.low is not None or effect.high is not None
+            numbers = effect[2:] if is_known else (None,) * 6
+            percents = (_show(each, "+.1f", " %") for each in numbers[:3])
+            amounts = (_show(each, "+,.3g") for each in numbers[3:])
             chance = show_chance(self.probabilities[effect.arm])
             name = f"{effect.arm} (stopped)" if effect.arm in self.stopped else effect.arm
             rows.append((name, effect.versus, *percents, *amounts, chance))
