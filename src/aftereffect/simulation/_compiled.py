@@ -47,6 +47,7 @@ from aftereffect.simulation._contents import Contents, list_globals, strip_locat
 from aftereffect.simulation._driver import (
     BatchPlay,
     make_batch_driver,
+    make_decision,
     make_driver,
     make_take_state,
     stack_states,
@@ -88,8 +89,9 @@ def compile_batch_driver(
     State and parameters are examples: machine code is made for the types of their fields.
 
     A driver is one function for a whole run, and one around it for a batch. Within a run nothing is
-    allocated, so references to arrays need not be counted: that took half the time of rounds of one
-    slot. The function around it counts, because it gets Python objects.
+    allocated, so references to arrays need not be counted, neither in it nor in what it calls: that
+    took half the time of rounds of one slot, and most of it where a model looks at every slot. The
+    function around it counts, because it gets Python objects.
     """
     play = make_driver(policy, engine.kernels)
     play_batch = make_batch_driver(play, make_take_state(state))
@@ -116,13 +118,15 @@ def is_storable(kernels: SlotKernels, state: State, params: Params) -> bool:
 
 def _describe_decide(kernels: SlotKernels, state: State, params: Params) -> "_Program":
     signature = (_typeof(state), _typeof(params), _types.int64, _types.npy_rng)
-    return _Program(kernels.decide, None, inline=False, read=(state, params), signature=signature)
+    decide = kernels.decide
+    root = make_decision(decide)
+    return _Program(root, decide, inline=False, read=(state, params), signature=signature)
 
 
 class _Program(NamedTuple):
     """What to compile: a function, one that it calls, and the types of its arguments.
 
-    The `inner` function does not count references, if it is not None. `read` are examples of what
+    The `inner` function and what it calls do not count references. `read` are examples of what
     kernels read by the names of fields.
     """
 
@@ -167,7 +171,10 @@ def _compile(program: _Program, clones: "Clones", *, counting: bool) -> Any:
         elif function is not clones.root:
             # Nobody calls it from C: a wrapper for that would only take time to compile.
             register_jitable(
-                forceinline=clones.inline, no_cpython_wrapper=True, no_cfunc_wrapper=True
+                _nrt=counting or function not in clones.uncounted,
+                forceinline=clones.inline,
+                no_cpython_wrapper=True,
+                no_cfunc_wrapper=True,
             )(function)
             clones.share(function)
     root = clones.root
@@ -301,14 +308,15 @@ class Clones:
     must not outlive this process. Their code holds no file names and line numbers, so that numba
     finds machine code again after a comment was edited; `located` ones do, for messages, and are
     not stored. If `shared`, programs that call the same functions call the same copies; ``made``
-    are those that no program has made before.
+    are those that no program has made before, and ``uncounted`` those of them that `inner` reaches:
+    they give nothing to Python, so they need not count references to arrays.
 
     Parameters
     ----------
     root
         The function that is called from outside.
     inner
-        A function that it calls, and that is its own; none if it is None.
+        A function that it calls, and that is its own.
     inline
         Whether calls are put in place.
     """
@@ -316,7 +324,7 @@ class Clones:
     def __init__(
         self,
         root: Any,
-        inner: Any = None,
+        inner: Any,
         *,
         inline: bool,
         shared: bool = True,
@@ -331,8 +339,11 @@ class Clones:
         self.readable = contents.readable and not located
         self._begun: dict[FunctionType, FunctionType] = {}
         self._unshared = (root, inner) if shared else None
+        self._counts = False
+        self.inner = self.clone(inner)
+        self.uncounted = set(self.made)
+        self._counts = True
         self.root = self.clone(root)
-        self.inner = None if inner is None else self.clone(inner)
 
     def clone(self, function: Any) -> FunctionType:
         """Copy a function, with copies of the functions that it names in its globals and cells."""
@@ -343,7 +354,8 @@ class Clones:
         if share:
             contents = Contents(compiled=True)
             contents.add(function)
-            name = f"{function.__name__}_{contents.digest[:20]}"
+            counts = "counted" if self._counts else "uncounted"
+            name = f"{function.__name__}_{counts}_{contents.digest[:20]}"
             made = _shared.get((name, self.inline))
             if made is not None:
                 self._begun[function] = made

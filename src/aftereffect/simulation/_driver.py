@@ -7,6 +7,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from aftereffect._core import (
+    DecideSlots,
     Feed,
     Matrix,
     Memory,
@@ -238,6 +239,17 @@ def make_take_state(state: State) -> TakeState:
     exec(compile(source, __file__, "exec"), classes)
     classes["take_state"].__module__ = __name__
     return cast(TakeState, classes["take_state"])
+
+
+def make_decision(decide: DecideSlots) -> DecideSlots:
+    """Make the function around a kernel that Python calls, so that only it counts references."""
+
+    def decide_now(
+        state: State, params: Params, t: int, rng: np.random.Generator
+    ) -> tuple[int, int]:
+        return decide(state, params, t, rng)
+
+    return decide_now
 
 
 def make_batch_driver(play: Play, take_state: TakeState) -> BatchPlay:
