@@ -31,14 +31,17 @@ from aftereffect.simulation._rehearsal import (
     make_covariates,
 )
 from aftereffect.simulation._replications import (
+    ENGINE_CHOICES,
     BatchResult,
     ChunkResult,
+    EngineChoice,
     Runs,
     Task,
     compile_driver,
     interpret_driver,
     load_decide,
     prepare,
+    recipe_of,
     run_batch,
 )
 from aftereffect.simulation._runs import (
@@ -58,6 +61,7 @@ __all__ = [
     "COVARIATES",
     "DASHES",
     "DEFAULT_CHECKPOINTS",
+    "ENGINE_CHOICES",
     "FINAL_HEADINGS",
     "LEGEND",
     "MAX_CHECKPOINTS",
@@ -67,6 +71,7 @@ __all__ = [
     "BatchResult",
     "ChunkResult",
     "CurveStyle",
+    "EngineChoice",
     "Plan",
     "PolicyRuns",
     "Runs",
@@ -93,6 +98,7 @@ __all__ = [
     "plan_study",
     "prepare",
     "print_progress",
+    "recipe_of",
     "run_batch",
     "run_tasks",
     "save_picture",
