@@ -20,7 +20,7 @@ MARKS_BY_PATH = {
     "src/aftereffect/simulation/_compiled.py": "compiled",
     "src/aftereffect/simulation/_runs.py": "compiled",
     "src/aftereffect/sweeps": "compiled",
-    "src/aftereffect/testing/bandits.py": "compiled",
+    "src/aftereffect/testing/simulated.py": "compiled",
     "tests/bandits/test_agreement.py": "compiled",
     "tests/bandits/test_bandits.py": "compiled",
     "tests/bandits/test_engines.py": "compiled",

@@ -19,7 +19,7 @@ import aftereffect as ae
 from aftereffect._core.kernels import PolicyKernels
 from aftereffect.policies import baselines
 from aftereffect.simulation import Task, prepare, run_batch
-from aftereffect.simulation._streams import Streams
+from aftereffect.simulation._driver import Streams
 
 PLAY = """
 import sys

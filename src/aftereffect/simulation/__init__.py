@@ -1,6 +1,5 @@
 """Simulation: one driver, two engines, all cores or many machines."""
 
-from aftereffect.simulation._dask import dask_cluster
 from aftereffect.simulation._driver import BATCH
 from aftereffect.simulation._plan import (
     MAX_REPLICATIONS,
@@ -8,15 +7,6 @@ from aftereffect.simulation._plan import (
     plan_study,
     print_progress,
     simulate,
-)
-from aftereffect.simulation._plot import (
-    COLOURS,
-    DASHES,
-    LEGEND,
-    PLAIN_NUMBERS,
-    CurveStyle,
-    draw_curves,
-    save_picture,
 )
 from aftereffect.simulation._rehearsal import (
     COVARIATES,
@@ -42,15 +32,28 @@ from aftereffect.simulation._replications import (
     run_batch,
 )
 from aftereffect.simulation._runs import (
+    COLOURS,
+    DASHES,
     DEFAULT_CHECKPOINTS,
+    LEGEND,
     MAX_CHECKPOINTS,
+    PLAIN_NUMBERS,
+    CurveStyle,
     PolicyRuns,
     Trace,
+    draw_curves,
     log_spaced,
+    save_picture,
     trace_run,
 )
 from aftereffect.simulation._study import FINAL_HEADINGS, STUDY_SUFFIXES, Study
-from aftereffect.simulation._workers import Workers, check_jobs, run_tasks, worker_pool
+from aftereffect.simulation._workers import (
+    Workers,
+    check_jobs,
+    dask_cluster,
+    run_tasks,
+    worker_pool,
+)
 
 __all__ = [
     "BATCH",

@@ -46,13 +46,13 @@ from aftereffect.errors import ParameterError
 from aftereffect.simulation._contents import Contents, list_globals, strip_locations
 from aftereffect.simulation._driver import (
     BatchPlay,
+    Register,
     make_batch_driver,
     make_decision,
     make_driver,
     make_take_state,
     stack_states,
 )
-from aftereffect.simulation._streams import Register
 
 _UNUSED_DAYS = 30
 #: An empty file in a driver's folder that numba takes for its source.
