@@ -31,6 +31,7 @@ from aftereffect._core.files import (
     lock_folder,
     make_folder,
     save_figure,
+    show_amount,
     text_table,
 )
 from aftereffect._core.installation import (
@@ -150,6 +151,7 @@ __all__ = [
     "seed_sequence",
     "short_repr",
     "shorten",
+    "show_amount",
     "sources_digest",
     "suggest",
     "summary",

@@ -1,6 +1,7 @@
 """What is written: files, whole or not at all and checked before the work; tables, aligned."""
 
 import html
+import math
 import os
 import secrets
 import tempfile
@@ -148,3 +149,16 @@ def html_table(rows: Sequence[Sequence[str]], title: str) -> str:
     ]
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     return f"<table><caption>{html.escape(title)}</caption>{body}</table>"
+
+
+def show_amount(amount: float | None, sign: str = "-") -> str:
+    """An amount with three digits, or all digits of its whole part; "-" for none.
+
+    >>> show_amount(48.97, "+"), show_amount(123_456.7), show_amount(0.01234), show_amount(0.5)
+    ('+49.0', '123,457', '0.0123', '0.5')
+    """
+    if amount is None:
+        return "-"
+    size = math.floor(math.log10(abs(amount))) if amount else 0
+    number = f"{amount:{sign},.{min(max(2 - size, 0), 9)}f}"
+    return number if sign == "+" or "." not in number else number.rstrip("0").rstrip(".")
