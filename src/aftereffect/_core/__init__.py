@@ -30,6 +30,7 @@ from aftereffect._core.files import (
     save_figure,
     short_repr,
     shorten,
+    show_amount,
     suggest,
     text_table,
 )
@@ -150,6 +151,7 @@ __all__ = [
     "seed_sequence",
     "short_repr",
     "shorten",
+    "show_amount",
     "sources_digest",
     "suggest",
     "summary",

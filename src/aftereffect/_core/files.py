@@ -2,6 +2,7 @@
 
 import difflib
 import html
+import math
 import os
 import secrets
 import tempfile
@@ -181,3 +182,16 @@ def suggest(word: str, known: Iterable[str]) -> str:
     names = list(known)
     close = difflib.get_close_matches(word.lower(), names, n=1)
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names) or 'none'}"
+
+
+def show_amount(amount: float | None, sign: str = "-") -> str:
+    """An amount with three digits, or all digits of its whole part; "-" for none.
+
+    >>> show_amount(48.97, "+"), show_amount(123_456.7), show_amount(0.01234), show_amount(0.5)
+    ('+49.0', '123,457', '0.0123', '0.5')
+    """
+    if amount is None:
+        return "-"
+    size = math.floor(math.log10(abs(amount))) if amount else 0
+    number = f"{amount:{sign},.{min(max(2 - size, 0), 9)}f}"
+    return number if sign == "+" or "." not in number else number.rstrip("0").rstrip(".")

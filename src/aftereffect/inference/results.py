@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from aftereffect._core import import_optional, save_figure, text_table
+from aftereffect._core import import_optional, save_figure, show_amount, text_table
 from aftereffect.inference.guardrails import GuardrailResults, lay_out_guardrails
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ class Results(NamedTuple):
     def _name_amount(self, amount: float) -> str:
         """An amount with its unit, and per slot."""
         unit = f" {self.unit}" if self.unit else ""
-        return f"{amount:,.3g}{unit} per {_SLOT_WORDS.get(self.slot_length or '', 'slot')}"
+        return f"{show_amount(amount)}{unit} per {_SLOT_WORDS.get(self.slot_length or '', 'slot')}"
 
     def __str__(self) -> str:
         """A table of the effects, the sentences, and the same of the guardrails."""
@@ -225,8 +225,8 @@ class Results(NamedTuple):
         for effect in self.effects:
             is_known = effect.low is not None or effect.high is not None
             numbers = effect[2:] if is_known else (None,) * 6
-            percents = (_show(each, "+.1f", " %") for each in numbers[:3])
-            amounts = (_show(each, "+,.3g") for each in numbers[3:])
+            percents = ("-" if each is None else f"{each:+.1f} %" for each in numbers[:3])
+            amounts = (show_amount(each, "+") for each in numbers[3:])
             chance = show_chance(self.probabilities[effect.arm])
             name = f"{effect.arm} (stopped)" if effect.arm in self.stopped else effect.arm
             rows.append((name, effect.versus, *percents, *amounts, chance))
@@ -300,10 +300,6 @@ class Results(NamedTuple):
         figure = Figure(figsize=_FIGURE_SIZE, layout="constrained")
         self.plot(figure.add_subplot())
         save_figure(figure, path)
-
-
-def _show(number: float | None, style: str, after: str = "") -> str:
-    return "-" if number is None else f"{number:{style}}{after}"
 
 
 def show_chance(chance: float) -> str:

@@ -16,6 +16,7 @@ from aftereffect._core import (
     check_writable,
     html_table,
     short_repr,
+    show_amount,
     text_table,
 )
 from aftereffect.errors import InputError, ParameterError
@@ -251,7 +252,7 @@ class Plan:
         return f"{amount}{f' {self.unit}' if self.unit else ''}"
 
     def _amount(self, amount: float) -> str:
-        return f"{amount:,.3g}{f' {self.unit}' if self.unit else ''}"
+        return f"{show_amount(amount)}{f' {self.unit}' if self.unit else ''}"
 
     def _show_slots(self, slots: int | None) -> str:
         """A number of slots as days or weeks."""
