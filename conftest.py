@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent
+#: Programs that build the site, and what they make.
+collect_ignore_glob = ["docs/*.py", "docs/_build", "docs/generated"]
 #: Marks of all tests in a folder or file; `pyproject.toml` says what the marks mean. Other tests
 #: that compile say so by themselves.
 MARKS_BY_PATH = {

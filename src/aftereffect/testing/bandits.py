@@ -30,7 +30,12 @@ def check_bandit(bandit: Bandit) -> None:
     Examples
     --------
     >>> from aftereffect import StochasticBandit
-    >>> check_bandit(StochasticBandit([0.9, 0.1]))
+    >>> bandit = StochasticBandit([0.9, 0.1])
+    >>> check_bandit(bandit)  # all is well
+    >>> check_bandit([0.9, 0.1])  # doctest: +NORMALIZE_WHITESPACE
+    Traceback (most recent call last):
+        ...
+    AssertionError: check_bandit needs a bandit, such as StochasticBandit([.9, .1]), got [0.9, 0.1]
     """
     require(
         isinstance(bandit, Bandit),

@@ -64,7 +64,11 @@ def check_policy(policy: Policy, slots: int = 600) -> None:
     Examples
     --------
     >>> from aftereffect import Ucb1
-    >>> check_policy(Ucb1())
+    >>> check_policy(Ucb1())  # all is well
+    >>> check_policy(1)
+    Traceback (most recent call last):
+        ...
+    AssertionError: check_policy needs a policy, such as Ucb1(), got 1
     """
     require(
         isinstance(policy, Policy), f"check_policy needs a policy, such as Ucb1(), got {policy!r}"
