@@ -190,4 +190,6 @@ def _marks(item):
 def _in_own_folder(request: pytest.FixtureRequest) -> None:
     """Examples in documents run in a folder of their own: the files that they make go with it."""
     if isinstance(request.node, pytest.DoctestItem):
-        request.getfixturevalue("monkeypatch").chdir(request.getfixturevalue("tmp_path"))
+        folder = request.getfixturevalue("tmp_path")
+        (folder / "benchmarks").symlink_to(ROOT / "benchmarks")
+        request.getfixturevalue("monkeypatch").chdir(folder)

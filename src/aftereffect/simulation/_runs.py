@@ -18,9 +18,11 @@ from aftereffect.bandits import Bandit
 from aftereffect.delays import ARM, REWARD, TOTAL
 from aftereffect.errors import ParameterError
 from aftereffect.policies import Policy
+from aftereffect.simulation._plot import plot_pulls
 from aftereffect.simulation._replications import Task, prepare, run_batch
 
 if TYPE_CHECKING:
+    import matplotlib.axes
     import polars
 
 
@@ -203,6 +205,10 @@ class Trace:
 
     def __len__(self) -> int:
         return len(self.arms)
+
+    def plot(self, ax: "matplotlib.axes.Axes | None" = None) -> "matplotlib.axes.Axes":
+        """Plot which arm was pulled in which slots. Needs the extra ``plot``."""
+        return plot_pulls(self.arms, ax)
 
     def to_polars(self) -> "polars.DataFrame":
         """Return a table with the columns slot, arm, total, reward. Needs the extra ``data``."""
