@@ -8,6 +8,15 @@ from aftereffect.simulation._plan import (
     print_progress,
     simulate,
 )
+from aftereffect.simulation._plot import (
+    COLOURS,
+    DASHES,
+    LEGEND,
+    PLAIN_NUMBERS,
+    CurveStyle,
+    draw_curves,
+    save_picture,
+)
 from aftereffect.simulation._rehearsal import (
     COVARIATES,
     call_absorb,
@@ -32,18 +41,11 @@ from aftereffect.simulation._replications import (
     run_batch,
 )
 from aftereffect.simulation._runs import (
-    COLOURS,
-    DASHES,
     DEFAULT_CHECKPOINTS,
-    LEGEND,
     MAX_CHECKPOINTS,
-    PLAIN_NUMBERS,
-    CurveStyle,
     PolicyRuns,
     Trace,
-    draw_curves,
     log_spaced,
-    save_picture,
     trace_run,
 )
 from aftereffect.simulation._study import FINAL_HEADINGS, STUDY_SUFFIXES, Study

@@ -42,8 +42,9 @@ from aftereffect.errors import (
     UnknownPolicyError,
 )
 from aftereffect.policies import Policy
+from aftereffect.simulation._plot import plot_regret
 from aftereffect.simulation._replications import give_facts
-from aftereffect.simulation._runs import PolicyRuns, Summary, Trace, plot_regret, trace_run
+from aftereffect.simulation._runs import PolicyRuns, Summary, Trace, trace_run
 
 if TYPE_CHECKING:
     import matplotlib.axes

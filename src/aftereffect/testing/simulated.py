@@ -59,7 +59,12 @@ def check_bandit(bandit: Bandit) -> None:
     Examples
     --------
     >>> from aftereffect import StochasticBandit
-    >>> check_bandit(StochasticBandit([0.9, 0.1]))
+    >>> bandit = StochasticBandit([0.9, 0.1])
+    >>> check_bandit(bandit)  # all is well
+    >>> check_bandit([0.9, 0.1])  # doctest: +NORMALIZE_WHITESPACE
+    Traceback (most recent call last):
+        ...
+    AssertionError: check_bandit needs a bandit, such as StochasticBandit([.9, .1]), got [0.9, 0.1]
     """
     require(
         isinstance(bandit, Bandit),
@@ -210,7 +215,11 @@ def check_policy(policy: Policy, slots: int = 600) -> None:
     Examples
     --------
     >>> from aftereffect import Ucb1
-    >>> check_policy(Ucb1())
+    >>> check_policy(Ucb1())  # all is well
+    >>> check_policy(1)
+    Traceback (most recent call last):
+        ...
+    AssertionError: check_policy needs a policy, such as Ucb1(), got 1
     """
     require(
         isinstance(policy, Policy), f"check_policy needs a policy, such as Ucb1(), got {policy!r}"
