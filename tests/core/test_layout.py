@@ -64,13 +64,23 @@ def test_no_name_in_a_script_is_one_of_the_worn_out_words():
     assert not {path: names for path, names in found.items() if names}
 
 
+def contracts():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    return settings["tool"]["importlinter"]["contracts"]
+
+
+def test_the_guide_lists_the_layers_that_are_enforced():
+    enforced = next(each["layers"] for each in contracts() if each["type"] == "layers")
+    table = (ROOT / "CONTRIBUTING.md").read_text().partition("| layer,")[2].partition("\n\n")[0]
+    listed = [re.findall(r"`(\w+)`", row.split("|")[1]) for row in table.splitlines()[2:]]
+    assert [set(names) for names in listed] == [set(names.split(" | ")) for names in enforced]
+
+
 def test_every_package_is_imported_through_its_init_only():
     """A new package has a contract of its own: import-linter does not know that one is missing."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    contracts = settings["tool"]["importlinter"]["contracts"]
     protected = {
         module.removesuffix(".*")
-        for contract in contracts
+        for contract in contracts()
         if contract["type"] == "protected"
         for module in contract["protected_modules"]
     }

@@ -45,7 +45,7 @@ from aftereffect.simulation._runs import (
     MAX_CHECKPOINTS,
     PolicyRuns,
     Trace,
-    log_spaced,
+    space_logarithmically,
     trace_run,
 )
 from aftereffect.simulation._study import FINAL_HEADINGS, STUDY_SUFFIXES, Study
@@ -93,7 +93,6 @@ __all__ = [
     "draw_curves",
     "interpret_driver",
     "load_decide",
-    "log_spaced",
     "make_covariates",
     "plan_study",
     "prepare",
@@ -102,6 +101,7 @@ __all__ = [
     "run_tasks",
     "save_picture",
     "simulate",
+    "space_logarithmically",
     "trace_run",
     "worker_pool",
 ]
