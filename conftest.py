@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.abc import MetaPathFinder
 from pathlib import Path
@@ -194,6 +195,15 @@ def _marks(item):
     values = item.callspec.params.values() if hasattr(item, "callspec") else ()
     if any(isinstance(value, str) and value == "postgresql" for value in values):
         yield "postgres"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _nothing_is_left() -> Iterator[None]:
+    """No test and no example writes into the folder in which it runs; caches begin with a dot."""
+    before = set(os.listdir())
+    yield
+    left = {name for name in set(os.listdir()) - before if not name.startswith(".")}
+    assert not left, f"tests left {', '.join(sorted(left))} in {os.getcwd()}"
 
 
 @pytest.fixture(autouse=True)

@@ -91,7 +91,7 @@ def create(
     covariates: Annotated[str | None, Parameter(metavar="NAME,...")] = None,
     unit: Annotated[str | None, Parameter(metavar="UNIT")] = None,
     stop_when_loss_below: Number | None = None,
-    guardrail: list[SpecText] | None = None,
+    guardrail: Annotated[list[SpecText] | None, Parameter(negative=())] = None,
     max_total: Number | None = None,
     horizon: Number | None = None,
     seed: Number | None = None,
@@ -142,7 +142,7 @@ def create(
         A further total of each slot, in which an arm may do harm, such as
         "guardrail(complaints, tolerated=5, stops=true)": an arm that shows more than 5 % more of it
         than the control is stopped. With harm=less, less of it does harm. Without stops=true, harm
-        is only said. Repeat this option for up to 5 of them.
+        is only reported. Repeat this option for up to 5 of them.
     max_total
         Refuse totals above this number: they are probably typing errors.
     horizon
@@ -306,7 +306,7 @@ def status(
 ) -> None:
     """Print the status of an experiment, arm by arm, and its next decision.
 
-    If the experiment has a rule to stop or guardrails, the answer also says what they say.
+    If the experiment has a rule to stop or guardrails, the answer also has their verdicts.
     """
     with Experiment.open(name, storage=storage) as experiment:
         answer, results = experiment.status(), None
