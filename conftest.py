@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent
+#: Programs that build the site, and what they make.
+collect_ignore_glob = ["docs/*.py", "docs/_build", "docs/generated"]
 #: Marks of all tests in a folder or file; `pyproject.toml` says what the marks mean. Other tests
 #: that compile say so by themselves.
 MARKS_BY_PATH = {
@@ -20,7 +22,7 @@ MARKS_BY_PATH = {
     "src/aftereffect/simulation/_compiled.py": "compiled",
     "src/aftereffect/simulation/_runs.py": "compiled",
     "src/aftereffect/sweeps": "compiled",
-    "src/aftereffect/testing/bandits.py": "compiled",
+    "src/aftereffect/testing/simulated.py": "compiled",
     "tests/bandits/test_agreement.py": "compiled",
     "tests/bandits/test_bandits.py": "compiled",
     "tests/bandits/test_engines.py": "compiled",
@@ -188,4 +190,6 @@ def _marks(item):
 def _in_own_folder(request: pytest.FixtureRequest) -> None:
     """Examples in documents run in a folder of their own: the files that they make go with it."""
     if isinstance(request.node, pytest.DoctestItem):
-        request.getfixturevalue("monkeypatch").chdir(request.getfixturevalue("tmp_path"))
+        folder = request.getfixturevalue("tmp_path")
+        (folder / "benchmarks").symlink_to(ROOT / "benchmarks")
+        request.getfixturevalue("monkeypatch").chdir(folder)

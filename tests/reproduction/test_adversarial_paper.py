@@ -15,8 +15,7 @@ import make_data
 from aftereffect.cli import main
 from aftereffect.reproduction import Settings, reproduce
 from aftereffect.reproduction.adversarial import CLAIMS, FIGURES
-from aftereffect.reproduction.adversarial.claims import AdversarialEvidence
-from aftereffect.reproduction.adversarial.figures import OURS, STYLES, clw
+from aftereffect.reproduction.adversarial.figures import OURS, STYLES, AdversarialEvidence, clw
 from aftereffect.reproduction.chapters import judge_claim
 from aftereffect.simulation import PolicyRuns, Study
 

@@ -11,7 +11,7 @@ import sys
 import sqlalchemy as sa
 
 import aftereffect as ae
-from aftereffect.live import _guardrails
+from aftereffect.live import _results
 from aftereffect.live.storage import _schema
 from aftereffect.live.storage._schema import execute
 from playing import find_harm
@@ -74,7 +74,7 @@ def is_killed(url, name, operation, point):
     process = os.fork()
     if process == 0:
         try:
-            _guardrails.analyse = find_harm
+            _results.analyse = find_harm
             live = ae.Experiment.open(name, storage=url)
             live.status()
             kill_at(live.storage.engine, point)

@@ -40,7 +40,6 @@ NUMERIC_SOURCES = (
     "simulation/_compiled.py",
     "simulation/_driver.py",
     "simulation/_replications.py",
-    "simulation/_streams.py",
 )
 
 

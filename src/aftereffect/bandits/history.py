@@ -7,8 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from aftereffect._core import Calendar, Matrix, Memory, Vector, check_flag, check_int, register
-from aftereffect.bandits._demand import Defects, DemandBandit
-from aftereffect.bandits._demand_kernels import BASE, NUMBERS, ORIGIN, DemandWorld, FillBase
+from aftereffect.bandits._demand import (
+    BASE,
+    NUMBERS,
+    ORIGIN,
+    Defects,
+    DemandBandit,
+    DemandWorld,
+    FillBase,
+)
 from aftereffect.bandits.base import EngineName
 from aftereffect.delays import Delay, Immediate
 from aftereffect.errors import ParameterError

@@ -7,8 +7,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from aftereffect._core import Memory, check_choice, check_float, register
-from aftereffect.bandits._demand import Defects, DemandBandit
-from aftereffect.bandits._demand_kernels import BASE, DemandWorld, FillBase
+from aftereffect.bandits._demand import BASE, Defects, DemandBandit, DemandWorld, FillBase
 from aftereffect.delays import Delay, Immediate
 from aftereffect.errors import ParameterError
 from aftereffect.rewards import SlotName

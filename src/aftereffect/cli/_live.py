@@ -386,7 +386,7 @@ def results(
     *,
     level: RealNumber = 0.95,
     stop_when_loss_below: Number | None = None,
-    out: OutputFile | None = None,
+    plot: OutputFile | None = None,
     storage: StorageUrl = DEFAULT_STORAGE,
     format: Annotated[
         Format,
@@ -407,17 +407,17 @@ def results(
         Say whether to stop: whether shipping the leading arm is expected to cost less than this
         number per slot, in the unit of the totals. By default, the rule with which the experiment
         was created, if there is one.
-    out
+    plot
         Save a picture to a .png, .svg or .pdf file (needs the extra "plot"). It shows the effect of
         each arm against the control over time.
     """
-    if out is not None:
+    if plot is not None:
         require_extra("plot")
-        check_writable(out, PICTURE_SUFFIXES)
+        check_writable(plot, PICTURE_SUFFIXES)
     with Experiment.open(name, storage=storage) as experiment:
         found = experiment.results(level=level, stop_when_loss_below=stop_when_loss_below)
-    if out is not None:
-        found.save_plot(out)
+    if plot is not None:
+        found.save_plot(plot)
     RESULTS.show(found, format)
 
 

@@ -36,6 +36,18 @@ def analyse(trial: Trial, names: Sequence[str], level: float = 0.95) -> Results:
         The names of the arms.
     level
         The probability with which all intervals hold, at all looks: 0.8, 0.9, 0.95 or 0.99.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> starts = np.arange(0, 240, 2)
+    >>> decided = rng.choice(2, len(starts), p=[0.5, 0.5])
+    >>> played = np.repeat(decided, 2)
+    >>> totals = 500 * (1 + 0.1 * played) * np.exp(rng.normal(0, 0.03, 240))
+    >>> chances = np.full((len(starts), 2), 0.5)
+    >>> trial = Trial(totals, played, starts, decided, chances, places=np.zeros(240, int))
+    >>> print(analyse(trial, ["A", "B"]).effects[0])
+    B brings 9.8 % more than A (8.2 to 11.3 %).
     """
     check_trial(trial)
     if level not in LEVELS:

@@ -109,6 +109,8 @@ class Results(NamedTuple):
     ... ), ["A", "B"])
     >>> print(results.effects[0])
     Not yet: too little is known to compare B with A.
+    >>> results.blocks, results.mean
+    (0, 1.0)
     >>> results._replace(stop_when_loss_below=5.0).stops
     False
     """

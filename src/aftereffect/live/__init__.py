@@ -169,11 +169,7 @@ class ExperimentLike(Protocol):
         """Record that the total of a slot is lost."""
 
     def tell_many(
-        self,
-        totals: TotalsInput,
-        *,
-        revise: bool = False,
-        confirm: bool = False,
+        self, totals: TotalsInput, *, revise: bool = False, confirm: bool = False
     ) -> list[TotalRecord]:
         """Record many totals at once, all or none."""
 

@@ -19,9 +19,9 @@ from fastapi.routing import APIRoute
 
 from aftereffect.errors import StorageError
 from aftereffect.live import Experiment, Storage
+from aftereffect.service._cache import NamedCache, Scans, open_experiment
 from aftereffect.service._errors import RefusalError
 from aftereffect.service._monitoring import Metrics
-from aftereffect.service._scans import NamedCache, Scans, open_experiment
 from aftereffect.service._worker import Worker
 
 T = TypeVar("T")

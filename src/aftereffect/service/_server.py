@@ -32,12 +32,12 @@ from aftereffect.live import (
     prepare_decide,
 )
 from aftereffect.policies import Policy
-from aftereffect.service import _read_routes, _routes
+from aftereffect.service import _routes
 from aftereffect.service._access import Guard, is_loopback
+from aftereffect.service._cache import Scans
 from aftereffect.service._errors import install_error_handlers
 from aftereffect.service._experiments import OpenExperiments
 from aftereffect.service._monitoring import Metrics, log_to_stderr
-from aftereffect.service._scans import Scans
 from aftereffect.service._worker import Worker
 
 _MEDIA_TYPES = {
@@ -324,7 +324,7 @@ def create_app(storage: Storage, scans: Scans | Worker, *, local: bool = True) -
         },
     )
     app.state.experiments, app.state.local = experiments, local
-    routers = (_routes.router, _read_routes.router, _read_routes.monitoring, _page_routes())
+    routers = (_routes.router, _routes.scan_router, _routes.monitoring, _page_routes())
     for router in routers:
         app.include_router(router)
     install_error_handlers(app, [route for router in routers for route in router.routes])

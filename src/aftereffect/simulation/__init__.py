@@ -1,6 +1,5 @@
 """Simulation: one driver, two engines, all cores or many machines."""
 
-from aftereffect.simulation._dask import dask_cluster
 from aftereffect.simulation._driver import BATCH
 from aftereffect.simulation._plan import (
     MAX_REPLICATIONS,
@@ -50,7 +49,13 @@ from aftereffect.simulation._runs import (
     trace_run,
 )
 from aftereffect.simulation._study import FINAL_HEADINGS, STUDY_SUFFIXES, Study
-from aftereffect.simulation._workers import Workers, check_jobs, run_tasks, worker_pool
+from aftereffect.simulation._workers import (
+    Workers,
+    check_jobs,
+    dask_cluster,
+    run_tasks,
+    worker_pool,
+)
 
 __all__ = [
     "BATCH",

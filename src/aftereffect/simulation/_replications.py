@@ -28,6 +28,7 @@ from aftereffect.simulation._contents import describe_own_code
 from aftereffect.simulation._driver import (
     BATCH,
     BatchPlay,
+    Streams,
     bad_decision,
     make_batch_driver,
     make_driver,
@@ -35,7 +36,6 @@ from aftereffect.simulation._driver import (
     stack_states,
 )
 from aftereffect.simulation._rehearsal import rehearse
-from aftereffect.simulation._streams import Streams
 
 #: A function that turns kernels into a batch driver.
 Builder = Callable[[PolicyKernels | SlotKernels, Engine, State, Params], BatchPlay]

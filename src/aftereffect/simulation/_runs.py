@@ -13,16 +13,24 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
-from aftereffect._core import Matrix, Slots, Vector, check_int, check_sequence, import_optional
+from aftereffect._core import (
+    Matrix,
+    Slots,
+    Vector,
+    check_int,
+    check_sequence,
+    import_optional,
+)
 from aftereffect.bandits import Bandit
 from aftereffect.delays import ARM, REWARD, TOTAL
 from aftereffect.errors import ParameterError
 from aftereffect.policies import Policy
+from aftereffect.simulation._plot import plot_pulls
 from aftereffect.simulation._replications import Task, prepare, run_batch
 
 if TYPE_CHECKING:
+    import matplotlib.axes
     import polars
-
 
 DEFAULT_CHECKPOINTS, MAX_CHECKPOINTS = 50, 10_000
 #: The file in which Linux states how much memory a container may use.
@@ -203,6 +211,10 @@ class Trace:
 
     def __len__(self) -> int:
         return len(self.arms)
+
+    def plot(self, ax: "matplotlib.axes.Axes | None" = None) -> "matplotlib.axes.Axes":
+        """Plot which arm was pulled in which slots. Needs the extra ``plot``."""
+        return plot_pulls(self.arms, ax)
 
     def to_polars(self) -> "polars.DataFrame":
         """Return a table with the columns slot, arm, total, reward. Needs the extra ``data``."""

@@ -11,34 +11,33 @@ from textwrap import fill
 from aftereffect.errors import InputError
 from aftereffect.policies import ArsClw, Clw, Policy
 from aftereffect.reproduction._report import format_command_block, format_final, markdown_table
-from aftereffect.reproduction.adversarial.claims import (
-    CLAIMS,
-    AdversarialEvidence,
-    list_evidence,
-    list_long_evidence,
-)
 from aftereffect.reproduction.adversarial.figures import (
+    CLAIMS,
     FIGURES,
     OURS,
     STYLES,
+    AdversarialEvidence,
     AdversarialFigure,
     Panel,
     PriceFigure,
     clw,
     list_choices,
+    list_evidence,
+    list_long_evidence,
 )
 from aftereffect.reproduction.chapters import (
     Chapter,
     Figure,
     Findings,
+    Settings,
     StoredStudy,
     add_legend,
     describe_runs,
     judge_claim,
     make_canvas,
     save_canvas,
+    space_evenly,
 )
-from aftereffect.reproduction.settings import Settings, space_evenly
 from aftereffect.simulation import PLAIN_NUMBERS, Study, draw_curves
 
 __all__ = ["CHAPTER", "CLAIMS", "FIGURES"]

@@ -15,7 +15,6 @@ import numpy as np
 from aftereffect._core import Vector
 from aftereffect.policies import Policy
 from aftereffect.reproduction._report import ABSENT, format_digits, markdown_table
-from aftereffect.reproduction.beyond.claims import RegretEvidence, list_claims
 from aftereffect.reproduction.beyond.figures import (
     ARS,
     ARS_KL,
@@ -24,19 +23,21 @@ from aftereffect.reproduction.beyond.figures import (
     NAMES,
     ODAAF,
     SETTLE,
+    RegretEvidence,
     RegretFigure,
     Setting,
+    list_claims,
 )
 from aftereffect.reproduction.chapters import (
     Chapter,
     Findings,
     JudgedClaims,
+    Settings,
     StoredStudy,
     add_legend,
     judge_claim,
     save_canvas,
 )
-from aftereffect.reproduction.settings import Settings
 from aftereffect.simulation import PLAIN_NUMBERS, Study, log_spaced
 
 if TYPE_CHECKING:
