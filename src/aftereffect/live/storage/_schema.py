@@ -12,7 +12,7 @@ from aftereffect.errors import CorruptionError, StorageError
 from aftereffect.live.events import Event, EventKind, hash_event, is_intact
 
 #: The version of the tables below.
-VERSION = 7
+VERSION = 8
 
 metadata = sa.MetaData()
 
@@ -180,6 +180,13 @@ def _add_guardrails(connection: sa.Connection) -> None:
     connection.execute(experiments.update().values(snapshot=None, snapshot_digest=None))
 
 
+def _note_plans(connection: sa.Connection) -> None:
+    """Version 8: settings may have what a plan promised.
+
+    The tables stay as they are. The new version keeps older code away, which refuses such settings.
+    """
+
+
 #: What makes each version from the one before. A migration never changes once it is released.
 MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {
     2: _seal_tokens,
@@ -188,6 +195,7 @@ MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {
     5: _add_covariates,
     6: _drop_snapshots,
     7: _add_guardrails,
+    8: _note_plans,
 }
 
 
