@@ -43,7 +43,7 @@ class Guardrail(Spec):
     tolerated
         How much more, or less, is acceptable, in percent of the control: 0 to 20.
     stops
-        Whether an arm is stopped when harm beyond that is shown. If not, it is only said.
+        Whether an arm is stopped when harm beyond that is shown. If not, harm is only reported.
 
     Examples
     --------
