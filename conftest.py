@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 
@@ -133,6 +134,15 @@ def pytest_configure(config):
     """Refuse to compile if asked to."""
     if config.getoption("--no-compiler"):
         sys.meta_path.insert(0, _NoCompiler())
+
+
+def pytest_collectstart():
+    """Import the package as its users do.
+
+    If pytest came first to one of its modules, it would execute that a second time, and classes of
+    errors would not be those that others raise.
+    """
+    import_module("aftereffect")
 
 
 def pytest_ignore_collect(collection_path, config):

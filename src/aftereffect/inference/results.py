@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from aftereffect._core import import_optional, save_figure, show_amount, text_table
+from aftereffect.inference._course import PlannedCourse
 from aftereffect.inference.guardrails import GuardrailResults, lay_out_guardrails
 
 if TYPE_CHECKING:
@@ -95,7 +96,9 @@ class Results(NamedTuple):
     and `slot_length` how long a slot lasts. The experiment may stop when the loss is below
     `stop_when_loss_below`: `stops` says whether it is. `guardrails` compare further totals, such as
     complaints; `stopped` are the arms that they have stopped. `obstacle` is a sentence that says
-    why totals cannot be compared, if they cannot; then no block counts.
+    why totals cannot be compared, if they cannot; then no block counts. `lost` is what the slots so
+    far are expected to have lost, against always playing the best arm; None while nothing is known.
+    `plan` is what the plan of the experiment promised, and `decided` the number of slots so far.
 
     Examples
     --------
@@ -130,6 +133,9 @@ class Results(NamedTuple):
     guardrails: tuple[GuardrailResults, ...] = ()
     stopped: tuple[str, ...] = ()
     obstacle: str | None = None
+    lost: float | None = None
+    plan: PlannedCourse | None = None
+    decided: int = 0
 
     @property
     def stops(self) -> bool | None:
@@ -160,6 +166,7 @@ class Results(NamedTuple):
                 for found in self.guardrails
             ],
             "stopped": list(self.stopped),
+            "plan": self.plan and self.plan._asdict(),
             "stops": self.stops,
             "sentences": self.describe(),
         }
@@ -171,7 +178,7 @@ class Results(NamedTuple):
                 "Not yet: the effects of the first rounds have not arrived, so nothing is known "
                 "about the arms."
             )
-            return [self.obstacle or nothing, *self.describe_rule()]
+            return [self.obstacle or nothing, *self.describe_rule(), *self._compare_plan()]
         leader = self.leader
         cost = f"Shipping {leader} now is expected to cost {self._name_loss()}"
         if all(effect.is_shown for effect in self.leads):
@@ -184,7 +191,8 @@ class Results(NamedTuple):
             f"{arm} is stopped: it showed harm{', so do not ship it' if arm == leader else ''}."
             for arm in self.stopped
         ]
-        return [first, *self._describe_effects(), cost, *stopped, *self.describe_rule()]
+        said = [first, *self._describe_effects(), cost, *stopped, *self.describe_rule()]
+        return [*said, *self._compare_plan()]
 
     def _describe_effects(self) -> list[str]:
         if len(self.effects) <= _MAX_SENTENCES:
@@ -208,6 +216,19 @@ class Results(NamedTuple):
         if self.loss < limit:
             return ["The rule says go on: too little is known."]
         return [f"The rule says go on: the expected loss is not below {amount}."]
+
+    def _compare_plan(self) -> list[str]:
+        """What the plan promised, and what came of it so far; nothing without a plan."""
+        if self.plan is None:
+            return []
+        return [*self.plan.describe(self.decided, self.unit), *self.describe_lost()]
+
+    def describe_lost(self) -> list[str]:
+        """What the slots so far have lost, as one sentence; nothing without a plan."""
+        if self.plan is None or self.lost is None:
+            return []
+        unit = f" {self.unit}" if self.unit else ""
+        return [f"Lost so far, by what is known: {show_amount(self.lost)}{unit}."]
 
     def _name_loss(self) -> str:
         least = self.mean / 1_000

@@ -126,6 +126,7 @@ def find_results(log: OpenLog, level: float, stop_when_loss_below: float | None)
         reason = explain_refusal(settings)
         if reason is not None:
             raise ConflictError(reason)
+        decided = state.next_slot
         stopped = tuple(settings.arms[arm] for arm in sorted(state.stopped))
         first, (trial, *guarded) = read_trials(
             view, log.record, state, MAX_CELLS, [None, *settings.guarded]
@@ -142,6 +143,8 @@ def find_results(log: OpenLog, level: float, stop_when_loss_below: float | None)
         guardrails=compare_guarded(settings, settings.guardrails, guarded),
         stopped=stopped,
         obstacle=obstacle,
+        plan=settings.plan,
+        decided=decided,
     )
 
 

@@ -30,14 +30,17 @@ from aftereffect.simulation._rehearsal import (
     make_covariates,
 )
 from aftereffect.simulation._replications import (
+    ENGINE_CHOICES,
     BatchResult,
     ChunkResult,
+    EngineChoice,
     Runs,
     Task,
     compile_driver,
     interpret_driver,
     load_decide,
     prepare,
+    recipe_of,
     run_batch,
 )
 from aftereffect.simulation._runs import (
@@ -63,6 +66,7 @@ __all__ = [
     "COVARIATES",
     "DASHES",
     "DEFAULT_CHECKPOINTS",
+    "ENGINE_CHOICES",
     "FINAL_HEADINGS",
     "LEGEND",
     "MAX_CHECKPOINTS",
@@ -72,6 +76,7 @@ __all__ = [
     "BatchResult",
     "ChunkResult",
     "CurveStyle",
+    "EngineChoice",
     "Plan",
     "PolicyRuns",
     "Runs",
@@ -97,6 +102,7 @@ __all__ = [
     "plan_study",
     "prepare",
     "print_progress",
+    "recipe_of",
     "run_batch",
     "run_tasks",
     "save_picture",

@@ -23,7 +23,7 @@ from aftereffect.live.events import Event, EventKind, Snapshot, hash_event, is_i
 from aftereffect.live.storage.contract import Log, TokenRecord, TokenStorage
 
 #: The version of the tables below.
-VERSION = 7
+VERSION = 8
 
 metadata = sa.MetaData()
 
@@ -191,6 +191,13 @@ def _add_guardrails(connection: sa.Connection) -> None:
     connection.execute(experiments.update().values(snapshot=None, snapshot_digest=None))
 
 
+def _note_plans(connection: sa.Connection) -> None:
+    """Version 8: settings may have what a plan promised.
+
+    The tables stay as they are. The new version keeps older code away, which refuses such settings.
+    """
+
+
 #: What makes each version from the one before. A migration never changes once it is released.
 MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {
     2: _seal_tokens,
@@ -199,6 +206,7 @@ MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {
     5: _add_covariates,
     6: _drop_snapshots,
     7: _add_guardrails,
+    8: _note_plans,
 }
 
 

@@ -54,7 +54,7 @@ export class Known extends Chart {
 
   /** Ask again if something is new. It may take seconds and fail: nothing else on the page depends on it. */
   async refresh(service, status) {
-    if (status.no_results !== null) return this.#showNothing(`Not known: ${status.no_results}.`);
+    if (status.no_results !== null) return this.#showNothing(`Not known: ${status.no_results}.`, status.planned);
     const of = [status.slots, status.received, status.last_total_at, status.ended].join();
     if (this.#running || of === this.#of || performance.now() < this.#notBefore) return;
     const running = (this.#running = new AbortController());
@@ -92,8 +92,8 @@ export class Known extends Chart {
     this.show(this.data, summarize(this.data));
   }
 
-  #showNothing(why) {
-    this.#showSentences(why ? [why] : []);
+  #showNothing(why, further = []) {
+    this.#showSentences(why ? [why, ...further] : further);
     showMessage(this.explanation, null);
     this.table.hidden = this.legend.hidden = this.guarded.hidden = true;
     showMessage(this.guardedNote, null);
