@@ -2,11 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: paper test test-fast oracles tests-all tests-fast style types layers demo crash-test fuzz bench bench-field bench-live bench-service bench-lag real inference planning regret lint system clean help
+.PHONY: docs paper test test-fast oracles tests-all tests-fast style types layers demo crash-test fuzz bench bench-field bench-live bench-service bench-lag real inference planning regret lint system clean help
 
 help:
 	@echo "make paper        reproduce the paper into paper/: figures, and a report on its claims"
-	@echo "make test         lint, types, layers, tests, doctests"
+	@echo "make docs         build the site into docs/_build: open docs/_build/index.html"
+	@echo "make test         lint, types, layers, the site, tests, doctests"
 	@echo "make test-fast    the same without the tests that compile, start a browser, a database or a server, or are slow"
 	@echo "make oracles      compute again what the independent simulators lose, which tests compare with"
 	@echo "make demo         watch live experiments on a simulated world, in your browser"
@@ -28,7 +29,7 @@ paper: .venv/installed-paper
 
 # Types and layers are checked while the tests run: each takes one core.
 test: style system
-	$(MAKE) --no-print-directory --jobs=2 tests-all types layers
+	$(MAKE) --no-print-directory --jobs=2 tests-all types layers docs
 
 test-fast: style
 	$(MAKE) --no-print-directory --jobs=2 tests-fast types layers
@@ -44,6 +45,11 @@ tests-all: .venv/installed-dev
 
 tests-fast: .venv/installed-dev
 	$(PYTEST) --dist worksteal --no-compiler -m "not (compiled or browser or postgres or server or slow)"
+
+# Any warning is an error, and so is a link that leads nowhere. Nothing is loaded from the network.
+docs: .venv/installed-dev
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs docs/_build
+	$(BIN)/python docs/check_site.py docs/_build
 
 lint: style types layers
 
@@ -121,4 +127,4 @@ system:
 	touch $@
 
 clean:
-	rm -rf .venv .venv-field paper paper-quick beyond beyond-quick regret inference planning build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-field paper paper-quick beyond beyond-quick regret inference planning build dist docs/_build docs/generated .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -42,7 +42,6 @@ NUMERIC_SOURCES = (
     "simulation/_driver.py",
     "simulation/_philox.py",
     "simulation/_replications.py",
-    "simulation/_streams.py",
 )
 
 

@@ -65,6 +65,17 @@ class PolicyKernels(NamedTuple):
     """How a policy plays.
 
     The state holds all that changes, so that it can be saved, compared and replayed.
+
+    Examples
+    --------
+    >>> import aftereffect as ae
+    >>> policy = ae.RoundRobin()
+    >>> kernels, state, params = policy.kernels(), policy.initial(arms=3), policy.params(3, 100)
+    >>> rng = np.random.default_rng(1)
+    >>> arm, slots, window = kernels.decide(state, params, 4, rng)
+    >>> arm, slots, window
+    (0, 1, 0)
+    >>> kernels.absorb(state, params, arm, window, 0.5)
     """
 
     decide: Decide
@@ -81,6 +92,17 @@ class SlotKernels(NamedTuple):
     total, and its covariates: a vector that kernels only read. The total is NaN where it is missing
     or not yet known, and so is a covariate; `observe` may come again with other ones. Slots of a
     history have numbers below 0, and the first arm.
+
+    Examples
+    --------
+    >>> import aftereffect as ae
+    >>> policy = ae.FixedSwitchback(block=12, slots_per_day=24)
+    >>> kernels, params = policy.kernels(), policy.params(2, 100)
+    >>> state = policy.initial_for(arms=2, slots=100)
+    >>> arm, slots = kernels.decide(state, params, 0, np.random.default_rng(1))
+    >>> slots, state.probabilities.tolist()
+    (12, [0.5, 0.5])
+    >>> kernels.observe(state, params, 0, arm, 480.0, np.empty(0))
     """
 
     decide: DecideSlots

@@ -238,12 +238,13 @@ STATUS = Printer(Status.__str__, Status.to_dict, lambda status: (ArmStatus._fiel
 
 def _describe_judged(results: Results) -> list[str]:
     guarded = [sentence for found in results.guardrails for sentence in found.describe()]
-    return [*results.describe_rule(), *guarded]
+    return [*results.describe_rule(), *results.describe_lost(), *guarded]
 
 
 def _judged_to_json(results: Results) -> dict[str, Any]:
     written = results.to_dict()
-    return {"stops": written["stops"], "judged_guardrails": written["guardrails"]}
+    names = {"stops": "stops", "judged_guardrails": "guardrails", "lost": "lost"}
+    return {name: written[field] for name, field in names.items()}
 
 
 #: A status, and the results if the experiment has a rule to stop or guardrails.

@@ -142,7 +142,8 @@ def plan(
     for warning in caught:
         print(f"warning: {warning.message}", file=sys.stderr)
     try:  # files first: whoever reads the printed output may stop early
-        for path in out:
+        # The command in a report names the file of the plan.
+        for path in sorted(out, key=lambda path: path.suffix.lower() != ".json"):
             found.save(path)
     finally:
         PLAN.show(found, format)

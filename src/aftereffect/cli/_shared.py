@@ -1,4 +1,4 @@
-"""What all commands share: how values are written, who does the work, and how progress is shown."""
+"""What all commands share: how users write values, who does the work, and how progress is shown."""
 
 import logging
 import math

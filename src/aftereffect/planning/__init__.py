@@ -165,9 +165,9 @@ def plan(
         )
 
     prepare = [rounds[0][0]._replace(design=design) for design in chosen]
-    with open_folder(folder) as kept, open_pool(jobs, executor, prepare) as submit:
+    with open_folder(folder) as finished, open_pool(jobs, executor, prepare) as submit:
         for number, jobs_ in enumerate(rounds):
-            found = play_jobs(jobs_, submit, kept, note)
+            found = play_jobs(jobs_, submit, finished, note)
             for place, job in enumerate(jobs_):
                 outcomes.setdefault((str(job.design), job.for_power), []).extend(found[place])
             if number == 0 and len(rounds) > 1 and show_rough is not None:

@@ -50,6 +50,16 @@ class Policy(Spec, ABC):
 
     The constructor checks its arguments. Whatever it accepts must work for any number of arms and
     slots.
+
+    Examples
+    --------
+    Every policy is one, and is a value: equal parameters make equal policies.
+
+    >>> import aftereffect as ae
+    >>> ae.parse("ars-ucb(alpha=2)", ae.Policy) == ae.ArsUcb(alpha=2)
+    True
+    >>> ae.ArsUcb(alpha=2).initial(arms=3).pulls
+    array([0., 0., 0.])
     """
 
     kind = "policy"

@@ -1,6 +1,5 @@
 """Simulation: one driver, two engines, all cores or many machines."""
 
-from aftereffect.simulation._dask import dask_cluster
 from aftereffect.simulation._driver import BATCH
 from aftereffect.simulation._plan import (
     MAX_REPLICATIONS,
@@ -49,11 +48,17 @@ from aftereffect.simulation._runs import (
     MAX_CHECKPOINTS,
     PolicyRuns,
     Trace,
-    log_spaced,
+    space_logarithmically,
     trace_run,
 )
 from aftereffect.simulation._study import FINAL_HEADINGS, STUDY_SUFFIXES, Study
-from aftereffect.simulation._workers import Workers, check_jobs, run_tasks, worker_pool
+from aftereffect.simulation._workers import (
+    Workers,
+    check_jobs,
+    dask_cluster,
+    run_tasks,
+    worker_pool,
+)
 
 __all__ = [
     "BATCH",
@@ -93,7 +98,6 @@ __all__ = [
     "draw_curves",
     "interpret_driver",
     "load_decide",
-    "log_spaced",
     "make_covariates",
     "plan_study",
     "prepare",
@@ -103,6 +107,7 @@ __all__ = [
     "run_tasks",
     "save_picture",
     "simulate",
+    "space_logarithmically",
     "trace_run",
     "worker_pool",
 ]

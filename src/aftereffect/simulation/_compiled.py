@@ -24,6 +24,7 @@ import tempfile
 import time
 from contextlib import suppress
 from functools import cache
+from itertools import count
 from pathlib import Path
 from threading import Lock
 from types import CellType, FunctionType
@@ -46,13 +47,13 @@ from aftereffect.errors import ParameterError
 from aftereffect.simulation._contents import Contents, list_globals, strip_locations
 from aftereffect.simulation._driver import (
     BatchPlay,
+    Register,
     make_batch_driver,
     make_decision,
     make_driver,
     make_take_state,
     stack_states,
 )
-from aftereffect.simulation._streams import Register
 
 _UNUSED_DAYS = 30
 #: An empty file in a driver's folder that numba takes for its source.
@@ -341,6 +342,7 @@ class Clones:
         self._located, self._content = located, contents.digest[:20]
         self.readable = contents.readable and not located
         self._begun: dict[FunctionType, FunctionType] = {}
+        self._numbers = count()
         self._unshared = (root, inner) if shared else None
         self._counts = False
         self.inner = self.clone(inner)
@@ -353,7 +355,6 @@ class Clones:
         if function in self._begun:  # copied before, or naming itself
             return self._begun[function]
         share = self._unshared is not None and function not in self._unshared
-        name = f"{function.__name__}_{self._content}_{len(self._begun)}"
         if share:
             contents = Contents(compiled=True)
             contents.add(function)
@@ -363,6 +364,8 @@ class Clones:
             if made is not None:
                 self._begun[function] = made
                 return made
+        else:  # a number that does not depend on what other programs have made before
+            name = f"{function.__name__}_{self._content}_{next(self._numbers)}"
         code = function.__code__
         cells = tuple(CellType() for _ in code.co_freevars)
         copy = FunctionType(

@@ -28,6 +28,7 @@ from aftereffect.simulation._contents import describe_own_code
 from aftereffect.simulation._driver import (
     BATCH,
     BatchPlay,
+    Streams,
     bad_decision,
     make_batch_driver,
     make_driver,
@@ -35,7 +36,6 @@ from aftereffect.simulation._driver import (
     stack_states,
 )
 from aftereffect.simulation._rehearsal import rehearse
-from aftereffect.simulation._streams import Streams
 
 if TYPE_CHECKING:
     from aftereffect.simulation._cuda import DeviceDriver
