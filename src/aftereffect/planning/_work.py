@@ -14,7 +14,15 @@ from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
 from threading import Thread
 
-from aftereffect._core import PACKAGE, atomic_write, describe_code, sources_digest
+from aftereffect._core import (
+    PACKAGE,
+    atomic_write,
+    check_creatable_folder,
+    describe_code,
+    lock_folder,
+    make_folder,
+    sources_digest,
+)
 from aftereffect.errors import ParameterError
 from aftereffect.planning._outcomes import Job, Outcome, play_job, prepare_job
 from aftereffect.simulation import check_jobs
@@ -23,6 +31,18 @@ from aftereffect.simulation import check_jobs
 _PAUSE = 1.0
 #: Hands out a job.
 Submit = Callable[[Job], "Future[list[Outcome]]"]
+
+
+@contextmanager
+def open_folder(folder: str | os.PathLike[str] | None) -> Iterator[Path | None]:
+    """Make and lock a folder, if there is one."""
+    if folder is None:
+        yield None
+        return
+    target = check_creatable_folder(Path(folder))
+    make_folder(target)
+    with lock_folder(target):
+        yield target
 
 
 @contextmanager
