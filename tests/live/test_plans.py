@@ -1,6 +1,7 @@
 """Experiments remember the plan that they came from, and compare its promise with what came."""
 
 import json
+import shlex
 
 import pytest
 
@@ -148,5 +149,9 @@ def test_a_plan_becomes_an_experiment(tmp_path, capsys, monkeypatch):
     assert "The plan promised a stop on day 84; it has not begun." in (capsys.readouterr().out)
     with ae.Experiment.open("banner", storage="sqlite:///live.db") as experiment:
         assert experiment.settings.plan == course
+    _, *_, option, path = shlex.split(plan.command)
+    assert (option, path) == ("--plan", "plan.json")
     assert main([*command, "--plan", "other.json"]) == 2
+    assert "cannot read other.json" in capsys.readouterr().err
+    assert main(["serve", "--plan", "other.json"]) == 2
     assert "cannot read other.json" in capsys.readouterr().err

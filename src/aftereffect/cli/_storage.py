@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
@@ -73,6 +73,9 @@ def serve(
     host: Annotated[str, Parameter(metavar="ADDRESS")] = DEFAULT_HOST,
     port: Number = DEFAULT_PORT,
     root_path: Annotated[str, Parameter(metavar="PATH", show_default=False)] = "",
+    plan: Annotated[
+        tuple[Path, ...], Parameter(negative=(), consume_multiple=False, metavar="FILE")
+    ] = (),
     storage: StorageUrl = DEFAULT_STORAGE,
 ) -> None:
     """Serve live experiments over HTTP, with a web page that shows them.
@@ -88,14 +91,26 @@ def serve(
         The port to listen on. 0 means any free port.
     root_path
         The path under which a reverse proxy offers the service, such as /experiments.
+    plan
+        A plan that "aftereffect plan --out FILE.json" has saved: the page shows it. Repeat the
+        option for several.
     """
     require_extra("service")
+    plans = _lay_out_plans(plan)
     from aftereffect.service import Worker
 
     with Worker(storage) as worker:  # which starts while the service is still being imported
         from aftereffect.service import serve_until_stopped
 
-        serve_until_stopped(storage, host, port, root_path, worker)
+        serve_until_stopped(storage, host, port, root_path, worker, plans)
+
+
+def _lay_out_plans(paths: tuple[Path, ...]) -> list[dict[str, Any]]:
+    if not paths:
+        return []
+    from aftereffect.planning import Plan  # which loads the simulation
+
+    return [Plan.load(path).lay_out() for path in paths]
 
 
 def demo(*, port: Number = 0, folder: Folder | None = None, speed: Number = 20) -> None:

@@ -32,7 +32,7 @@ from aftereffect.inference._sequence import (
     weigh_evidence,
 )
 from aftereffect.inference._trial import Trial, check_trial
-from aftereffect.rewards import SLOT_LENGTHS
+from aftereffect.rewards import SLOT_LENGTHS, SlotName
 
 #: The most designs of a plan, and characters of its texts.
 _MAX_DESIGNS, _MAX_DESIGN, _MAX_TEXT = 100, 1_000, 40
@@ -139,7 +139,7 @@ class PlannedCourse(NamedTuple):
     """
 
     design: str
-    slot: str
+    slot: SlotName
     arms: int
     slots: int
     loss: float
@@ -190,7 +190,7 @@ def read_courses(given: object) -> tuple[PlannedCourse, ...]:
     """
     if callable(promise := getattr(given, "promise_courses", None)):
         given = promise()
-    rows = [given] if isinstance(given, (PlannedCourse, Mapping)) else given
+    rows: Any = [given] if isinstance(given, (PlannedCourse, Mapping)) else given
     is_list = isinstance(rows, Sequence) and not isinstance(rows, str)
     if not is_list or not all(isinstance(row, (PlannedCourse, Mapping)) for row in rows):
         raise ParameterError(

@@ -167,6 +167,7 @@ class Results(NamedTuple):
             ],
             "stopped": list(self.stopped),
             "plan": self.plan and self.plan._asdict(),
+            "planned": self.describe_plan(),
             "stops": self.stops,
             "sentences": self.describe(),
         }
@@ -178,7 +179,7 @@ class Results(NamedTuple):
                 "Not yet: the effects of the first rounds have not arrived, so nothing is known "
                 "about the arms."
             )
-            return [self.obstacle or nothing, *self.describe_rule(), *self._compare_plan()]
+            return [self.obstacle or nothing, *self.describe_rule(), *self.describe_plan()]
         leader = self.leader
         cost = f"Shipping {leader} now is expected to cost {self._name_loss()}"
         if all(effect.is_shown for effect in self.leads):
@@ -192,7 +193,7 @@ class Results(NamedTuple):
             for arm in self.stopped
         ]
         said = [first, *self._describe_effects(), cost, *stopped, *self.describe_rule()]
-        return [*said, *self._compare_plan()]
+        return [*said, *self.describe_plan(), *self.describe_lost()]
 
     def _describe_effects(self) -> list[str]:
         if len(self.effects) <= _MAX_SENTENCES:
@@ -217,11 +218,9 @@ class Results(NamedTuple):
             return ["The rule says go on: too little is known."]
         return [f"The rule says go on: the expected loss is not below {amount}."]
 
-    def _compare_plan(self) -> list[str]:
-        """What the plan promised, and what came of it so far; nothing without a plan."""
-        if self.plan is None:
-            return []
-        return [*self.plan.describe(self.decided, self.unit), *self.describe_lost()]
+    def describe_plan(self) -> list[str]:
+        """What the plan promised, and where the experiment is; nothing without a plan."""
+        return [] if self.plan is None else self.plan.describe(self.decided, self.unit)
 
     def describe_lost(self) -> list[str]:
         """What the slots so far have lost, as one sentence; nothing without a plan."""

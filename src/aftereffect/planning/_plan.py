@@ -184,7 +184,7 @@ class Plan:
         return tuple(
             PlannedCourse(
                 promise.design,
-                self.slot,
+                self.slot,  # type: ignore[arg-type]  # it was checked
                 self.arms,
                 self.weeks * self.slots_per_week,
                 promise.loss.mean,
@@ -288,13 +288,25 @@ class Plan:
         days = 7 * slots / self.slots_per_week
         return f"{days:.0f} days" if days < 70 else f"{days / 7:.0f} weeks"
 
+    def lay_out(self) -> dict[str, Any]:
+        """Its texts and tables, in types that JSON has, for pages that show it."""
+        tables = [{"title": self.question, "rows": self.rows()}]
+        if any(promise.smallest for promise in self.promises):
+            tables.append({"title": "Within so many weeks", "rows": self.power_rows()})
+        return {
+            "digest": self.digest,
+            "sentences": self.recommend(),
+            "command": None if self.warning else self.command,
+            "history": str(self.history).splitlines(),
+            "tables": tables,
+        }
+
     def _repr_html_(self) -> str:
         """The tables and the recommendation for notebooks."""
-        sentences = " ".join(html.escape(sentence) for sentence in self.recommend())
-        tables = [html_table(self.rows(), title=self.question)]
-        if any(promise.smallest for promise in self.promises):
-            tables.append(html_table(self.power_rows(), title="Within so many weeks"))
-        return f"{''.join(tables)}<p>{sentences}</p>"
+        shown = self.lay_out()
+        sentences = " ".join(html.escape(sentence) for sentence in shown["sentences"])
+        tables = "".join(html_table(each["rows"], title=each["title"]) for each in shown["tables"])
+        return f"{tables}<p>{sentences}</p>"
 
     def to_dict(self) -> dict[str, Any]:
         """All of it, in types that JSON has, with the recommendation."""

@@ -99,6 +99,17 @@ def list_experiments(experiments: ReadAccess) -> Answer:
 
 
 @router.get(
+    "/plans",
+    operation_id="plans",
+    response_model=schemas.PlansAnswer,
+    responses=document_errors(),
+)
+def list_plans(experiments: ReadAccess) -> Answer:
+    """The saved plans that the service was started with, in texts and tables."""
+    return {"plans": experiments.plans}
+
+
+@router.get(
     "/experiments/{name}",
     operation_id="status",
     response_model=schemas.StatusAnswer,

@@ -426,6 +426,19 @@ VerificationAnswer = model_of(Verification, whole=bool)
 ExperimentsAnswer = answer_model(
     "ExperimentsAnswer", "All experiments, in the order of their creation.", experiments=list[str]
 )
+TableAnswer = answer_model("TableAnswer", "A table of texts.", title=str, rows=list[list[str]])
+PlanAnswer = answer_model(
+    "PlanAnswer",
+    "A saved plan: what to do, the history, and the designs in tables; first rows have titles.",
+    digest=str,
+    sentences=list[str],
+    command=str | None,
+    history=list[str],
+    tables=GenericAlias(list, (TableAnswer,)),
+)
+PlansAnswer = answer_model(
+    "PlansAnswer", "All saved plans.", plans=GenericAlias(list, (PlanAnswer,))
+)
 DeletionAnswer = answer_model("DeletionAnswer", "The experiment was deleted.", deleted=str)
 HistoryAnswer = answer_model(
     "HistoryAnswer",
@@ -441,7 +454,7 @@ TimelineAnswer = answer_model(
     pieces=GenericAlias(list, (model_of(Piece),)),
 )
 LagAnswer = model_of(LagEstimate, float_type=float | None)
-ResultsAnswer = model_of(Results, stops=bool | None, sentences=list[str])
+ResultsAnswer = model_of(Results, stops=bool | None, sentences=list[str], planned=list[str])
 HealthAnswer = answer_model(
     "HealthAnswer",
     "The service answers, and its storage can be read and written.",

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from aftereffect.simulation._streams import Words
+from aftereffect.simulation._driver import Words
 
 #: What a stream holds: the key, what it is for, how much was drawn, and the number that waits.
 KEY, REPLICATION, PART, DRAWN, WAITING = range(5)

@@ -54,7 +54,7 @@ export class Known extends Chart {
 
   /** Ask again if something is new. It may take seconds and fail: nothing else on the page depends on it. */
   async refresh(service, status) {
-    if (status.no_results !== null) return this.#showNothing(`Not known: ${status.no_results}.`, status.planned);
+    if (status.no_results !== null) return this.#showNothing(`Not known: ${status.no_results}.`);
     const of = [status.slots, status.received, status.last_total_at, status.ended].join();
     if (this.#running || of === this.#of || performance.now() < this.#notBefore) return;
     const running = (this.#running = new AbortController());
@@ -80,7 +80,7 @@ export class Known extends Chart {
     const apart = results.effects.map(({ arm }) => arms.get(arm)).filter((arm) => shown.has(arm));
     const looks = results.history.filter(({ effects }) => effects.some(hasEnd));
     this.data = { results, arms, apart, looks, names: makeSlotNames(status) };
-    this.#showSentences(results.sentences);
+    this.#showSentences(results.sentences.filter((sentence) => !results.planned.includes(sentence)));
     const level = formatLevel(results.level);
     const hold = `With a probability of ${level}, all intervals contain the true effects, however often you look`;
     showMessage(this.explanation, results.blocks ? `${hold}.` : null);
@@ -92,8 +92,8 @@ export class Known extends Chart {
     this.show(this.data, summarize(this.data));
   }
 
-  #showNothing(why, further = []) {
-    this.#showSentences(why ? [why, ...further] : further);
+  #showNothing(why) {
+    this.#showSentences(why ? [why] : []);
     showMessage(this.explanation, null);
     this.table.hidden = this.legend.hidden = this.guarded.hidden = true;
     showMessage(this.guardedNote, null);
