@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 from aftereffect._core import check_int, check_writable, require_extra, text_table
 from aftereffect.cli._formats import OVERVIEWS, Printer, read_overview
 from aftereffect.cli._live import Name, PrintFormat, StorageUrl
-from aftereffect.cli._shared import Flag, Folder, Number, confirm
+from aftereffect.cli._shared import Files, Flag, Folder, Number, confirm
 from aftereffect.errors import ParameterError
 from aftereffect.live import (
     DEFAULT_STORAGE,
@@ -44,9 +44,7 @@ def delete(
     yes: Annotated[Flag, Parameter(help="Do not ask for confirmation.")] = False,
     storage: StorageUrl = DEFAULT_STORAGE,
 ) -> None:
-    """Delete an experiment for good, after saving its whole log to a file.
-
-    This works for damaged experiments too.
+    """Delete an experiment for good, even a damaged one, after saving its whole log to a file.
 
     Parameters
     ----------
@@ -73,9 +71,7 @@ def serve(
     host: Annotated[str, Parameter(metavar="ADDRESS")] = DEFAULT_HOST,
     port: Number = DEFAULT_PORT,
     root_path: Annotated[str, Parameter(metavar="PATH", show_default=False)] = "",
-    plan: Annotated[
-        tuple[Path, ...], Parameter(negative=(), consume_multiple=False, metavar="FILE")
-    ] = (),
+    plan: Files = (),
     storage: StorageUrl = DEFAULT_STORAGE,
 ) -> None:
     """Serve live experiments over HTTP, with a web page that shows them.
