@@ -3,10 +3,10 @@
 from itertools import product
 
 import numpy as np
-from aftereffect.simulation._streams import Streams
 
 import aftereffect as ae
 from aftereffect.simulation import Runs, Task, prepare, run_batch
+from aftereffect.simulation._driver import Streams
 from samples import ADVERSARIAL, BANDITS, DEMAND, MEANS, PER_ARM, POLICIES, SLOT_POLICIES, fit_arms
 
 #: One delay for each kernel, and one with three of them.
