@@ -202,7 +202,8 @@ def _nothing_is_left() -> Iterator[None]:
     """No test and no example writes into the folder in which it runs; caches begin with a dot."""
     before = set(os.listdir())
     yield
-    left = {name for name in set(os.listdir()) - before if not name.startswith(".")}
+    ignored = (ROOT / ".gitignore").read_text().replace("/", "").splitlines()
+    left = {name for name in set(os.listdir()) - before.union(ignored) if name[0] != "."}
     assert not left, f"tests left {', '.join(sorted(left))} in {os.getcwd()}"
 
 

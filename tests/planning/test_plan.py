@@ -1,6 +1,8 @@
 """Plans as users make them."""
 
 import json
+import pickle
+from concurrent.futures import BrokenExecutor, Executor, Future
 
 import numpy as np
 import pytest
@@ -42,6 +44,45 @@ def test_a_plan_is_the_same_with_other_processes_and_after_a_stop(tmp_path, monk
     next(tmp_path.glob("*.json")).write_text("[[1]]")  # is damaged, and played again
     assert make_plan(power=True, folder=tmp_path).digest == plan.digest
     assert make_plan(power=True, seed=2).digest != plan.digest
+
+
+class Only(Executor):
+    """Has nothing but `submit`, and works at once, or fails."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def submit(self, function, /, job):
+        future = Future()
+        try:
+            future.set_result(self.answer(function, job))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+@pytest.mark.compiled
+def test_a_plan_is_the_same_with_any_executor():
+    plan = make_plan(executor=Only(lambda play, job: pickle.loads(pickle.dumps(play))(job)))
+    assert plan.digest == make_plan().digest
+
+
+def raise_error(error):
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda *_: ("aftereffect 9", []), "a worker runs aftereffect 9, but this process runs"),
+        (lambda *_: raise_error(BrokenExecutor()), "the executor failed .BrokenExecutor."),
+        (lambda *_: raise_error(ModuleNotFoundError(name="own")), "lack the module 'own'"),
+        (lambda *_: raise_error(TypeError("cannot pickle x")), "fixed-switchback.* cannot be sent"),
+    ],
+)
+def test_workers_that_cannot_play_are_reported(answer, message):
+    with pytest.raises(ae.WorkerError, match=message):
+        make_plan(executor=Only(answer))
 
 
 @pytest.mark.compiled

@@ -27,6 +27,7 @@ from aftereffect.simulation import (
     worker_pool,
 )
 from aftereffect.simulation._replications import run_chunk
+from made_up_history import make_history
 
 ENV = ae.StochasticBandit([0.9, 0.6, 0.3], ae.UniformDelay(3, 9))
 POLICIES = ["ars-ucb", "ucb1"]
@@ -164,6 +165,20 @@ def test_dask_from_the_command_line(cluster, capsys, tmp_path):
 
 
 # What they are given.
+
+
+def test_plans_with_dask_from_the_command_line(cluster, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    times = np.datetime64("2026-03-02") + np.arange(84)
+    rows = [f"{time},{total:.2f}" for time, total in zip(times, make_history(12), strict=True)]
+    (tmp_path / "history.csv").write_text("\n".join(["time,total", *rows]))
+    design = "fixed-switchback(block=7, blocks_per_arm=3)"
+    options = ("--slot", "1d", "--weeks", "12", "--runs", "12", "--seed", "1", "--design", design)
+    printed = []
+    for workers in (("--jobs", "1"), ("--dask", cluster.scheduler_address)):
+        assert main(["plan", "history.csv", *options, *workers]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
 
 
 def test_pieces_cover_every_replication_once_and_begin_small():

@@ -234,10 +234,8 @@ def _submit(workers: Workers, job: _Job, chunk: range) -> "Future[ChunkResult]":
     part = job.task.only(job.task.replications[chunk.start : chunk.stop])
     try:
         return workers.submit(job.name, part)
-    except BrokenExecutor as error:
-        raise _executor_failed(error) from error
     except Exception as error:
-        _raise_if_unsendable(error, job.task, workers)
+        _raise_if_elsewhere(error, job.task, workers)
         raise
 
 
@@ -245,45 +243,63 @@ def _take_result(future: "Future[ChunkResult]", job: _Job, workers: Workers) -> 
     """Return what a worker brought back, if the same code played it as would have here."""
     try:
         result = future.result()
-    except (CancelledError, BrokenExecutor) as error:
-        raise _executor_failed(error) from error
     except Exception as error:
-        _raise_if_unsendable(error, job.task, workers)
+        _raise_if_elsewhere(error, job.task, workers)
         raise
-    if result.made_by != job.made_by:
-        raise WorkerError(
-            f"a worker runs {result.made_by}, but this process runs {job.made_by}: install the "
-            "same versions everywhere, and restart workers that loaded their code before"
-        )
+    check_made_by(result.made_by, job.made_by)
     return result
 
 
-def _executor_failed(error: BaseException) -> WorkerError:
-    return WorkerError(
-        f"the executor failed ({type(error).__name__}): its workers died or lost their scheduler"
-    )
+def _raise_if_elsewhere(error: BaseException, task: Task, workers: Workers) -> None:
+    is_executor = isinstance(error, (CancelledError, BrokenExecutor))
+    if workers.elsewhere or is_executor:
+        reason = explain_failure(error, f"{task.policy} in {task.bandit}")
+        if reason is not None:
+            raise reason from error
 
 
-def _raise_if_unsendable(error: Exception, task: Task, workers: Workers) -> None:
-    """Raise WorkerError if a task could not be pickled here or unpickled there."""
-    if not workers.elsewhere or isinstance(error, AftereffectError):
-        return
+def check_made_by(there: str, here: str) -> None:
+    """Refuse what a worker has made with other code than that of this process.
+
+    >>> check_made_by("aftereffect 1", "aftereffect 1")
+    """
+    if there != here:
+        raise WorkerError(
+            f"a worker runs {there}, but this process runs {here}: install the "
+            "same versions everywhere, and restart workers that loaded their code before"
+        )
+
+
+def explain_failure(error: BaseException, work: str) -> WorkerError | None:
+    """Why workers could not do some work; None if the error is one of the work itself.
+
+    >>> print(explain_failure(BrokenExecutor(), "a study"))
+    the executor failed (BrokenExecutor): its workers died or lost their scheduler
+    """
+    if isinstance(error, AftereffectError):
+        return None
+    if isinstance(error, (CancelledError, BrokenExecutor)):
+        name = type(error).__name__
+        return WorkerError(
+            f"the executor failed ({name}): its workers died or lost their scheduler"
+        )
     causes: list[BaseException] = [error]
     while (cause := causes[-1].__cause__ or causes[-1].__context__) and cause not in causes:
         causes.append(cause)
     for each in causes:
         if isinstance(each, ModuleNotFoundError) and each.name:
-            raise WorkerError(
+            return WorkerError(
                 f"the workers lack the module {each.name!r}: "
                 "install it, or put its file on their PYTHONPATH, on every worker"
-            ) from error
+            )
     for each in causes:
         if isinstance(each, _PICKLE_ERRORS) and _PICKLE_MESSAGE.search(str(each)):
-            raise WorkerError(
-                f"{task.policy} in {task.bandit} cannot be sent to other processes "
+            return WorkerError(
+                f"{work} cannot be sent to other processes "
                 f"({' '.join(str(each).split())}): define its classes and functions at the top of "
                 "a module that they can import"
-            ) from error
+            )
+    return None
 
 
 LOCAL = "local"
