@@ -173,7 +173,8 @@ export class Known extends Chart {
       return arms.map((arm) => [markStopped(arm.arm, results), name, describeEffect(arm), arm.verdict]);
     });
     this.guarded.hidden = rows.length === 0;
-    const hold = `With a probability of ${COMMON_LEVEL}, all intervals of all guardrails contain the true effects, at every look.`;
+    const claim = "all intervals of all guardrails contain the true effects, at every look";
+    const hold = `With a probability of ${COMMON_LEVEL}, ${claim}.`;
     const problems = found.filter(({ problem }) => problem !== null);
     const said = problems.map(({ guardrail, problem }) => `${capitalize(guardrail)} cannot be judged: ${problem}.`);
     showMessage(this.guardedNote, found.length ? [...(rows.length ? [hold] : []), ...said].join(" ") : null);
