@@ -291,6 +291,6 @@ class CorruptionError(StorageError):
     ... # doctest: +NORMALIZE_WHITESPACE
     Traceback (most recent call last):
         ...
-    aftereffect.errors.CorruptionError: experiment 'shop' is damaged, event 2 of the log is
-    not what was recorded; verify it to see how much is intact, and restore a backup
+    aftereffect.errors.CorruptionError: experiment 'shop' is damaged, sqlite:///live.db: event 2
+    of the log is not what was recorded; verify it to see how much is intact, and restore a backup
     """

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import aftereffect as ae
-from aftereffect.inference import GuardedArm, GuardrailResults, find_level
+from aftereffect.inference import GuardedArm, GuardrailResults, analyse, find_level
 from aftereffect.live import _results, _state, chain_start, make_state
 from aftereffect.live._snapshots import restore_state, take_snapshot
 from worlds import SHOP
@@ -252,10 +252,15 @@ def test_a_failing_analysis_makes_no_decision_fail(monkeypatch):
 
 
 def test_results_hold_where_a_guardrail_cannot_be_judged(stopped, monkeypatch):
-    def fail(*_):
-        raise ValueError
+    calls = []
 
-    monkeypatch.setattr(_results, "analyse", fail)
+    def fail_after_the_totals(*given):
+        calls.append(given)
+        if len(calls) > 1:
+            raise ValueError
+        return analyse(*given)
+
+    monkeypatch.setattr(_results, "analyse", fail_after_the_totals)
     results = stopped.results()
     assert [found.problem for found in results.guardrails] == ["ValueError"] * 2
     assert str(results).endswith("refunds cannot be judged: ValueError.")

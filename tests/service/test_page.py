@@ -273,7 +273,7 @@ def test_what_we_know(storage, serve, visit):
     expect(rows.nth(1).locator("td").nth(0)).to_have_text(f"{effect.percent:+.1f} % ({span})")
     expect(rows.nth(1).locator("td").nth(1)).to_contain_text(f"{effect.amount:+.2f}")
     expect(part(page, "known-table")).to_contain_text("per hour (EUR)")
-    expect(part(page, "known-note")).to_contain_text("with a probability of 95 %.")
+    expect(part(page, "known-note")).to_contain_text("a probability of 95 %")
     chart = part(page, "known-chart")
     expect(chart.locator(".effect")).to_have_attribute("d", re.compile("^M"))
     reader = chart.get_by_role("slider")
@@ -367,7 +367,7 @@ def test_every_number_of_the_card_is_that_of_the_results(guarded, visit, capsys)
     verdicts = [arm["verdict"] for found in results["guardrails"] for arm in found["arms"]]
     assert "harm shown" in verdicts
     assert "not shown" in verdicts
-    expect(part(page, "known-guardrails-note")).to_contain_text("with a probability of 95 %")
+    expect(part(page, "known-guardrails-note")).to_contain_text("a probability of 95 %")
     reader = part(page, "known-chart").get_by_role("slider")
     looks = [
         look

@@ -1,7 +1,7 @@
 """Checks of parameters: each returns the value as a plain Python type or raises a `ParameterError`.
 
 Used by everything that has parameters, so that ``alpha=nan`` is refused with the same words
-everywhere. At the end are the texts that messages are made of.
+everywhere.
 """
 
 import math

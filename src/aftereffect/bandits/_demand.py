@@ -1,7 +1,7 @@
 """What bandits with a demand of their own share: arms, a delay, a calendar, and defects.
 
-Regret is the lost share in percent: what the best arm would have brought more than the arms that
-were played, over all that it would have brought until the horizon.
+Regret is the lost share in percent: the difference between what the best arm would have brought by
+the horizon and what the pulled arms brought, divided by the former.
 
 Their kernels play ::
 

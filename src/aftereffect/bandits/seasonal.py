@@ -53,9 +53,9 @@ class SeasonalBandit(DemandBandit):
     brings over later slots. Before the first slot, the first arm was played, with the same delay.
     Everything is drawn anew in each replication.
 
-    The regret is the lost share in percent: at the horizon, 100 times what the best arm would have
-    brought more, over what it would have brought. Totals are divided by the largest reward that a
-    pull of the run could bring.
+    The regret is the lost share in percent: the difference between what the best arm would have
+    brought by the horizon and what the pulled arms brought, divided by the former. Totals are
+    divided by the largest reward that a pull of the run could bring.
 
     Parameters
     ----------

@@ -94,7 +94,7 @@ def create(
     covariates: Annotated[str | None, Parameter(metavar="NAME,...")] = None,
     unit: Annotated[str | None, Parameter(metavar="UNIT")] = None,
     stop_when_loss_below: Number | None = None,
-    guardrail: list[SpecText] | None = None,
+    guardrail: Annotated[list[SpecText] | None, Parameter(negative=())] = None,
     plan: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     max_total: Number | None = None,
     horizon: Number | None = None,
@@ -146,7 +146,7 @@ def create(
         A further total of each slot, in which an arm may do harm, such as
         "guardrail(complaints, tolerated=5, stops=true)": an arm that shows more than 5 % more of it
         than the control is stopped. With harm=less, less of it does harm. Without stops=true, harm
-        is only said. Repeat this option for up to 5 of them.
+        is only reported. Repeat this option for up to 5 of them.
     plan
         A plan that "aftereffect plan --out FILE.json" has saved. What it promised for the policy is
         recorded, and "status" and "results" compare.
@@ -314,7 +314,7 @@ def status(
 ) -> None:
     """Print the status of an experiment, arm by arm, and its next decision.
 
-    If the experiment has a rule to stop or guardrails, the answer also says what they say. If it
+    If the experiment has a rule to stop or guardrails, the answer also has their verdicts. If it
     comes from a plan, it compares the promise with what came of it.
     """
     with Experiment.open(name, storage=storage) as experiment:

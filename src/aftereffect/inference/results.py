@@ -86,11 +86,12 @@ class Look(NamedTuple):
 class Results(NamedTuple):
     """What an experiment has shown so far.
 
-    `effects` compare each arm with the control, and `leads` the leader with each other arm. All
-    their intervals hold together, with the probability `level`, at every look. `probabilities`
-    are those that each arm is the best. `loss` is what shipping the leader is expected to cost
-    per slot, against shipping the best arm. `mean` is what the control brings per slot. `blocks` is
-    the number of blocks that count, and `slots` the slots until the last of them settled.
+    `effects` compare each arm with the control, and `leads` the leader with each other arm. With
+    the probability `level`, all these intervals contain the true effects at every look.
+    `probabilities` are those that each arm is the best. `loss` is what shipping the leader is
+    expected to cost per slot, against shipping the best arm. `mean` is what the control brings per
+    slot. `blocks` is the number of blocks that count, and `slots` the slots until the last of them
+    settled.
     `history` has the effects on the control of earlier times. `unit` is the unit of the totals,
     and `slot_length` how long a slot lasts. The experiment may stop when the loss is below
     `stop_when_loss_below`: `stops` says whether it is. `guardrails` compare further totals, such as
@@ -252,11 +253,17 @@ class Results(NamedTuple):
             chance = show_chance(self.probabilities[effect.arm])
             name = f"{effect.arm} (stopped)" if effect.arm in self.stopped else effect.arm
             rows.append((name, effect.versus, *percents, *amounts, chance))
+        level = f"{100 * self.level:g} %"
         note = (
-            f"Intervals hold together, at every look, with a probability of {100 * self.level:g} %."
+            f"With a probability of {level}, all intervals contain the true effects, at every look"
         )
         guarded = lay_out_guardrails(self.guardrails)
-        lines = [text_table(rows, left=2), note, *self.describe(), *([guarded] if guarded else [])]
+        lines = [
+            text_table(rows, left=2),
+            f"{note}.",
+            *self.describe(),
+            *([guarded] if guarded else []),
+        ]
         return "\n".join(lines)
 
     def plot(self, ax: "matplotlib.axes.Axes | None" = None) -> "matplotlib.axes.Axes":

@@ -14,13 +14,7 @@ from aftereffect.live._slot_clock import MAX_LIVE_HISTORY, read_past_totals, rea
 from aftereffect.live._slot_state import make_state, prepare_decide
 from aftereffect.live._state import Difference, ExperimentState
 from aftereffect.live.events import Event, Link, Snapshot, fingerprint, now
-from aftereffect.live.experiment import (
-    DEFAULT_POLICY,
-    Experiment,
-    HistoryInput,
-    PlanInput,
-    PlanLike,
-)
+from aftereffect.live.experiment import DEFAULT_POLICY, Experiment, HistoryInput, PlanInput
 from aftereffect.live.maintenance import (
     LOG_SUFFIXES,
     Verification,
@@ -80,7 +74,6 @@ __all__ = [
     "Log",
     "MemoryStorage",
     "PlanInput",
-    "PlanLike",
     "Record",
     "Slot",
     "SlotRecord",

@@ -428,7 +428,7 @@ class Experiment:
         """Who won? The effect of each arm, with intervals that hold at every look.
 
         They rest on the probabilities with which arms were drawn. The log has them if the policy
-        says them, as the default does, or if arms have floors. See docs/inference.md.
+        records them, as the default does, or if arms have floors. See docs/inference.md.
 
         Parameters
         ----------

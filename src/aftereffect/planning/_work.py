@@ -15,7 +15,15 @@ from pathlib import Path
 from threading import Thread
 from typing import TypeAlias
 
-from aftereffect._core import PACKAGE, atomic_write, describe_code, sources_digest
+from aftereffect._core import (
+    PACKAGE,
+    atomic_write,
+    check_creatable_folder,
+    describe_code,
+    lock_folder,
+    make_folder,
+    sources_digest,
+)
 from aftereffect.errors import ParameterError
 from aftereffect.planning._outcomes import Job, Outcome, play_job, prepare_job
 from aftereffect.simulation import check_jobs, check_made_by, explain_failure
@@ -26,6 +34,18 @@ _PAUSE = 1.0
 Played: TypeAlias = tuple[str, list[Outcome]]
 #: Hands out a job.
 Submit = Callable[[Job], "Future[Played]"]
+
+
+@contextmanager
+def open_folder(folder: str | os.PathLike[str] | None) -> Iterator[Path | None]:
+    """Make and lock a folder, if there is one."""
+    if folder is None:
+        yield None
+        return
+    target = check_creatable_folder(Path(folder))
+    make_folder(target)
+    with lock_folder(target):
+        yield target
 
 
 @contextmanager

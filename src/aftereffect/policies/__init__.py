@@ -6,10 +6,10 @@ Each policy is a frozen dataclass of parameters and two plain kernels.
 from aftereffect._core import Params, State
 from aftereffect.policies._averages import kl_bernoulli
 from aftereffect.policies._delay_shapes import list_shapes
+from aftereffect.policies._season import MAX_REMEMBERED
 from aftereffect.policies.adaptive_switchback import AdaptiveSwitchback
 from aftereffect.policies.ars_ucb import ArsKlUcb, ArsUcb
 from aftereffect.policies.base import (
-    MAX_REMEMBERED,
     Policy,
     map_arrays,
     move_into,

@@ -31,8 +31,8 @@ from aftereffect.simulation import (
     Plan,
     Study,
     Workers,
-    log_spaced,
     plan_study,
+    space_logarithmically,
     worker_pool,
 )
 
@@ -121,7 +121,7 @@ class Settings:
     @property
     def checkpoints(self) -> tuple[int, ...]:
         """Where the curves of a stochastic figure are noted: its last three decades."""
-        return log_spaced(
+        return space_logarithmically(
             max(1, self.horizon // 10**FIGURE_DECADES), self.horizon, FIGURE_CHECKPOINTS
         )
 
@@ -129,7 +129,9 @@ class Settings:
     def long_checkpoints(self) -> tuple[int, ...]:
         """Where the long runs are noted."""
         first = self.long_horizon // 10**LONG_DECADES
-        return log_spaced(first, self.long_horizon, LONG_DECADES * CHECKPOINTS_PER_DECADE + 1)
+        return space_logarithmically(
+            first, self.long_horizon, LONG_DECADES * CHECKPOINTS_PER_DECADE + 1
+        )
 
 
 def space_evenly(horizon: int) -> tuple[int, ...]:

@@ -30,14 +30,17 @@ from aftereffect.simulation._rehearsal import (
     make_covariates,
 )
 from aftereffect.simulation._replications import (
+    ENGINE_CHOICES,
     BatchResult,
     ChunkResult,
+    EngineChoice,
     Runs,
     Task,
     compile_driver,
     interpret_driver,
     load_decide,
     prepare,
+    recipe_of,
     run_batch,
 )
 from aftereffect.simulation._runs import (
@@ -45,7 +48,7 @@ from aftereffect.simulation._runs import (
     MAX_CHECKPOINTS,
     PolicyRuns,
     Trace,
-    log_spaced,
+    space_logarithmically,
     trace_run,
 )
 from aftereffect.simulation._study import FINAL_HEADINGS, STUDY_SUFFIXES, Study
@@ -65,6 +68,7 @@ __all__ = [
     "COVARIATES",
     "DASHES",
     "DEFAULT_CHECKPOINTS",
+    "ENGINE_CHOICES",
     "FINAL_HEADINGS",
     "LEGEND",
     "MAX_CHECKPOINTS",
@@ -74,6 +78,7 @@ __all__ = [
     "BatchResult",
     "ChunkResult",
     "CurveStyle",
+    "EngineChoice",
     "Plan",
     "PolicyRuns",
     "Runs",
@@ -97,15 +102,16 @@ __all__ = [
     "explain_failure",
     "interpret_driver",
     "load_decide",
-    "log_spaced",
     "make_covariates",
     "plan_study",
     "prepare",
     "print_progress",
+    "recipe_of",
     "run_batch",
     "run_tasks",
     "save_picture",
     "simulate",
+    "space_logarithmically",
     "trace_run",
     "worker_pool",
 ]

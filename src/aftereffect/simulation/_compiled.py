@@ -75,6 +75,8 @@ _typeof: Any = numba.typeof
 _jit: Any = numba.njit
 _read_by_numba: Any = numba.core.compiler.run_frontend
 _FAILURES: Any = (numba.core.errors.NumbaError, numba.core.errors.UnsupportedBytecodeError)
+#: What switches colours on a terminal.
+_COLOURS = re.compile(r"\x1b\[\d*m")
 #: How numba says where something failed, and the line before its reason.
 _LOCATION, _STEP = (
     re.compile(r'File "(?P<file>.+)", line (?P<line>\d+):'),
@@ -159,7 +161,7 @@ def _compile_any_way(program: _Program) -> Any:
     try:
         return _compile(program, located, counting=True)
     except _FAILURES as error:
-        raise _one_line_error(str(error), located) from None  # numba's has hundreds of lines
+        raise one_line_error(str(error), located) from None  # numba's has hundreds of lines
 
 
 def _compile(program: _Program, clones: "Clones", *, counting: bool) -> Any:
@@ -194,11 +196,12 @@ def _compile(program: _Program, clones: "Clones", *, counting: bool) -> Any:
             gc.enable()
 
 
-def _one_line_error(message: str, clones: "Clones") -> ParameterError:
+def one_line_error(message: str, clones: "Clones", machine: str = "") -> ParameterError:
     """Shorten a message of numba to one line.
 
     The innermost reason comes first, between the name of a step and a location in a file.
     """
+    message = _COLOURS.sub("", message)
     location = _LOCATION.search(message)
     if location is None:
         reason, where = (
@@ -212,7 +215,7 @@ def _one_line_error(message: str, clones: "Clones") -> ParameterError:
         reason = next((each for each in lines[steps[-1] + 1 if steps else 0 :] if each), "")
         where = f"{clones.name_at(file, line)} ({file}, line {line})"
     return ParameterError(
-        f"a kernel cannot be compiled, {where}: {reason.rstrip(':.')}; "
+        f"a kernel cannot be compiled{machine and ' '}{machine}, {where}: {reason.rstrip(':.')}; "
         "kernels use numbers, arrays, math, loops, rng.random() and functions named directly"
     )
 

@@ -17,11 +17,19 @@ from aftereffect._core import (
     describe_code,
     suggest,
 )
-from aftereffect.bandits import ENGINES, Bandit, EngineName
+from aftereffect.bandits import Bandit
 from aftereffect.errors import InputError, ParameterError
 from aftereffect.policies import Policy
 from aftereffect.simulation._contents import describe_own_code
-from aftereffect.simulation._replications import ChunkResult, Task, describe_data, give_facts
+from aftereffect.simulation._replications import (
+    ENGINE_CHOICES,
+    ChunkResult,
+    EngineChoice,
+    Task,
+    describe_data,
+    give_facts,
+    recipe_of,
+)
 from aftereffect.simulation._runs import (
     DEFAULT_CHECKPOINTS,
     PolicyRuns,
@@ -49,7 +57,7 @@ class Plan:
 
     policies: Mapping[str, Policy]
     bandit: Bandit
-    engine: EngineName
+    engine: EngineChoice
     horizon: int
     checkpoints: tuple[int, ...]
     seed: int
@@ -140,7 +148,7 @@ def plan_study(
     replications: int,
     *,
     seed: int | None = None,
-    engine: EngineName = "roundwise",
+    engine: EngineChoice = "roundwise",
     checkpoints: int | Iterable[int] = DEFAULT_CHECKPOINTS,
 ) -> Plan:
     """Make the plan of a study from the parameters of `simulate`; refuse what cannot run.
@@ -150,10 +158,10 @@ def plan_study(
     """
     world = as_spec(bandit, Bandit)
     by_label = _label_policies(policies, world)
-    if engine not in ENGINES:
-        raise ParameterError(f"unknown engine {engine!r}: {suggest(str(engine), ENGINES)}")
+    if engine not in ENGINE_CHOICES:
+        raise ParameterError(f"unknown engine {engine!r}: {suggest(str(engine), ENGINE_CHOICES)}")
     slots = check_int("horizon", horizon, at_least=1, at_most=MAX_SLOTS)
-    world.check(engine, slots)
+    world.check(recipe_of(engine), slots)
     count = check_int("replications", replications, at_least=1, at_most=MAX_REPLICATIONS)
     entropy = check_or_draw_seed(seed)
     chosen = choose_checkpoints(slots, checkpoints)
@@ -210,7 +218,7 @@ def simulate(
     replications: int = 100,
     *,
     seed: int | None = None,
-    engine: EngineName = "roundwise",
+    engine: EngineChoice = "roundwise",
     checkpoints: int | Iterable[int] = DEFAULT_CHECKPOINTS,
     jobs: int | None = None,
     executor: Executor | None = None,
@@ -235,8 +243,8 @@ def simulate(
     seed
         Any whole number from 0 on; drawn if not given. The study reports it.
     engine
-        ``"roundwise"`` (fast) or ``"slotwise"`` (literal); both have the same law, not the same
-        numbers.
+        ``"roundwise"`` (fast), ``"slotwise"`` (literal), or ``"cuda"``: the roundwise engine on an
+        NVIDIA GPU (needs the extra ``gpu``). All have the same law, not the same numbers.
     checkpoints
         At how many slots, evenly spaced in log time, to record the regret; or those slots, the last
         being the horizon.

@@ -49,6 +49,9 @@ ALL_CORES = -1
 _MAX_CHUNK, _MIN_CHUNK_ELSEWHERE, _MIN_CHUNK_HERE = 1.0, 0.3, 0.02
 #: A chunk has at most so many times the replications that were measured so far.
 _MAX_GROWTH = 16
+#: The first chunk for a GPU: so many slots, but between so many replications. A GPU plays tens of
+#: thousands at a time, and one takes as long.
+_FIRST_SLOTS, _FIRST_LEAST, _FIRST_MOST = 2**31, 2**10, 2**16
 #: Chunks handed out per worker: one that it plays and one that waits, so that no worker does.
 _IN_FLIGHT = 2
 #: How Python says that something cannot be pickled, or was not found by another process.
@@ -201,13 +204,19 @@ class _Job:
     def next_chunk(self, workers: Workers) -> range:
         """Choose which replications to hand out next."""
         left = len(self.task.replications) - self._handed_out
-        count = 1
+        on_device = self.task.engine == "cuda"
+        least = count = 1
+        if on_device:
+            wanted = min(_FIRST_SLOTS // self.task.horizon, _FIRST_MOST)
+            least = count = min(max(wanted, _FIRST_LEAST), left)
         if self.cost.replications:
             fair = left / (_IN_FLIGHT * workers.size)  # so that all end at about the same time
+            if on_device and not workers.elsewhere:
+                fair = float(left)  # threads share the device
             fitting = max(
                 min(_MAX_CHUNK / self.cost.each, fair), workers.min_chunk / self.cost.each
             )
-            count = int(max(1, min(left, _MAX_GROWTH * self.cost.replications, fitting)))
+            count = int(max(least, min(left, _MAX_GROWTH * self.cost.replications, fitting)))
         first = self._handed_out
         self._handed_out += count
         return range(first, first + count)

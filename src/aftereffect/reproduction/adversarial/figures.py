@@ -150,7 +150,7 @@ STYLES: Mapping[str, CurveStyle] = {
 }
 
 
-def clw(d: int) -> Clw:
+def make_clw(d: int) -> Clw:
     """CLW with this d, in the variant that the paper names."""
     return Clw(d, variant="colt", base="exp3")
 
@@ -172,10 +172,10 @@ class Panel:
     @property
     def players(self) -> dict[str, Policy]:
         """The policies that play, by role."""
-        wrong = {"less": clw(round(0.9 * self.d)), "more": clw(round(1.1 * self.d))}
+        wrong = {"less": make_clw(round(0.9 * self.d)), "more": make_clw(round(1.1 * self.d))}
         return {
             "ours": OURS,
-            "true d": clw(self.d),
+            "true d": make_clw(self.d),
             **(wrong if self.wrong_d else {}),
             "guesses d": ArsClw(),
             "naive": Exp3(),
@@ -364,7 +364,7 @@ def judge_linear_regret(evidence: Sequence[AdversarialEvidence]) -> Judgement:
     for each in evidence:
         if each.tenth_horizon is None:
             continue
-        regret = each.study[clw(each.panel.d)].regret
+        regret = each.study[make_clw(each.panel.d)].regret
         middle = len(each.study.checkpoints) // 2 - 1
         slots = each.study.checkpoints[-1] - each.study.checkpoints[middle]
         slopes = (regret[:, -1] - regret[:, middle]) / (slots * each.gap)
