@@ -60,6 +60,11 @@ _MEMORY_SHARE = 0.8
 _turn = threading.Lock()
 
 
+def has_device() -> bool:
+    """Tell whether there is a GPU, or a simulated one."""
+    return bool(cuda.is_available())
+
+
 class DeviceDriver:
     """Plays any replications of one policy in one bandit on the device.
 
@@ -75,7 +80,7 @@ class DeviceDriver:
         arms: int,
         local_bytes: int = LOCAL_BYTES,
     ) -> None:
-        if not cuda.is_available():
+        if not has_device():
             raise ParameterError(
                 "the engine 'cuda' needs an NVIDIA GPU and its driver, but none was found: "
                 "use the engine 'roundwise'"

@@ -25,7 +25,9 @@ from aftereffect.simulation._replications import (
     ENGINE_CHOICES,
     ChunkResult,
     EngineChoice,
+    EngineRequest,
     Task,
+    choose_engine,
     describe_data,
     give_facts,
     recipe_of,
@@ -148,7 +150,7 @@ def plan_study(
     replications: int,
     *,
     seed: int | None = None,
-    engine: EngineChoice = "roundwise",
+    engine: EngineRequest = "roundwise",
     checkpoints: int | Iterable[int] = DEFAULT_CHECKPOINTS,
 ) -> Plan:
     """Make the plan of a study from the parameters of `simulate`; refuse what cannot run.
@@ -158,11 +160,14 @@ def plan_study(
     """
     world = as_spec(bandit, Bandit)
     by_label = _label_policies(policies, world)
-    if engine not in ENGINE_CHOICES:
-        raise ParameterError(f"unknown engine {engine!r}: {suggest(str(engine), ENGINE_CHOICES)}")
+    if engine not in (*ENGINE_CHOICES, "auto"):
+        known = (*ENGINE_CHOICES, "auto")
+        raise ParameterError(f"unknown engine {engine!r}: {suggest(str(engine), known)}")
     slots = check_int("horizon", horizon, at_least=1, at_most=MAX_SLOTS)
-    world.check(recipe_of(engine), slots)
     count = check_int("replications", replications, at_least=1, at_most=MAX_REPLICATIONS)
+    own = describe_own_code(*by_label.values(), world)
+    chosen_engine = choose_engine(engine, slots, count, own)
+    world.check(recipe_of(chosen_engine), slots)
     entropy = check_or_draw_seed(seed)
     chosen = choose_checkpoints(slots, checkpoints)
     check_memory(
@@ -174,14 +179,12 @@ def plan_study(
     return Plan(
         policies=by_label,
         bandit=world,
-        engine=engine,
+        engine=chosen_engine,
         horizon=slots,
         checkpoints=chosen,
         seed=entropy,
         replications=count,
-        made_by=describe_code()
-        + describe_own_code(*by_label.values(), world)
-        + describe_data(world),
+        made_by=describe_code() + own + describe_data(world),
     )
 
 
@@ -218,7 +221,7 @@ def simulate(
     replications: int = 100,
     *,
     seed: int | None = None,
-    engine: EngineChoice = "roundwise",
+    engine: EngineRequest = "roundwise",
     checkpoints: int | Iterable[int] = DEFAULT_CHECKPOINTS,
     jobs: int | None = None,
     executor: Executor | None = None,
@@ -245,6 +248,7 @@ def simulate(
     engine
         ``"roundwise"`` (fast), ``"slotwise"`` (literal), or ``"cuda"``: the roundwise engine on an
         NVIDIA GPU (needs the extra ``gpu``). All have the same law, not the same numbers.
+        ``"auto"`` plays large studies on a GPU, if there is one, and all others roundwise.
     checkpoints
         At how many slots, evenly spaced in log time, to record the regret; or those slots, the last
         being the horizon.
