@@ -9,8 +9,15 @@ from typing import Any
 
 from aftereffect._core import check_float, import_optional, require_extra, suggest
 from aftereffect.errors import ParameterError, StorageError
-from aftereffect.live.storage.contract import Log, Record, Storage, TokenRecord, View, is_text
-from aftereffect.live.storage.memory import MemoryStorage
+from aftereffect.live.storage.contract import (
+    Log,
+    MemoryStorage,
+    Record,
+    Storage,
+    TokenRecord,
+    View,
+    is_text,
+)
 
 __all__ = [
     "DEFAULT_STORAGE",
