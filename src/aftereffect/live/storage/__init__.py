@@ -67,7 +67,7 @@ def _open_sqlite(url: str, *, lock_timeout: float) -> Storage:
 def _open_postgresql(url: str, *, lock_timeout: float) -> Storage:
     require_extra("postgres")
     parsed = _parse_url(url)
-    from aftereffect.live.storage._postgresql import PostgresqlStorage
+    from aftereffect.live.storage._database import PostgresqlStorage
 
     return PostgresqlStorage(parsed, lock_timeout)
 
