@@ -6,12 +6,16 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
+from importlib import import_module
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent
+#: Programs that build the site, and what they make.
+collect_ignore_glob = ["docs/*.py", "docs/_build", "docs/generated"]
 #: Marks of all tests in a folder or file; `pyproject.toml` says what the marks mean. Other tests
 #: that compile say so by themselves.
 MARKS_BY_PATH = {
@@ -20,7 +24,7 @@ MARKS_BY_PATH = {
     "src/aftereffect/simulation/_compiled.py": "compiled",
     "src/aftereffect/simulation/_runs.py": "compiled",
     "src/aftereffect/sweeps": "compiled",
-    "src/aftereffect/testing/bandits.py": "compiled",
+    "src/aftereffect/testing/simulated.py": "compiled",
     "tests/bandits/test_agreement.py": "compiled",
     "tests/bandits/test_bandits.py": "compiled",
     "tests/bandits/test_engines.py": "compiled",
@@ -132,6 +136,15 @@ def pytest_configure(config):
         sys.meta_path.insert(0, _NoCompiler())
 
 
+def pytest_collectstart():
+    """Import the package as its users do.
+
+    If pytest came first to one of its modules, it would execute that a second time, and classes of
+    errors would not be those that others raise.
+    """
+    import_module("aftereffect")
+
+
 def pytest_ignore_collect(collection_path, config):
     """Without a compiler, do not even import files whose tests all compile."""
     if config.getoption("--no-compiler") and "compiled" in _marks_of(collection_path):
@@ -184,8 +197,20 @@ def _marks(item):
         yield "postgres"
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _nothing_is_left() -> Iterator[None]:
+    """No test and no example writes into the folder in which it runs; caches begin with a dot."""
+    before = set(os.listdir())
+    yield
+    ignored = (ROOT / ".gitignore").read_text().replace("/", "").splitlines()
+    left = {name for name in set(os.listdir()) - before.union(ignored) if name[0] != "."}
+    assert not left, f"tests left {', '.join(sorted(left))} in {os.getcwd()}"
+
+
 @pytest.fixture(autouse=True)
 def _in_own_folder(request: pytest.FixtureRequest) -> None:
     """Examples in documents run in a folder of their own: the files that they make go with it."""
     if isinstance(request.node, pytest.DoctestItem):
-        request.getfixturevalue("monkeypatch").chdir(request.getfixturevalue("tmp_path"))
+        folder = request.getfixturevalue("tmp_path")
+        (folder / "benchmarks").symlink_to(ROOT / "benchmarks")
+        request.getfixturevalue("monkeypatch").chdir(folder)

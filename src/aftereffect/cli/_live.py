@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from cyclopts import Parameter
 
@@ -35,6 +35,9 @@ from aftereffect.cli._shared import (
 )
 from aftereffect.errors import CorruptionError, ParameterError, UnlikelyTotalError
 from aftereffect.live import DEFAULT_POLICY, DEFAULT_STORAGE, Experiment
+
+if TYPE_CHECKING:
+    from aftereffect.planning import Plan
 
 StorageUrl: TypeAlias = Annotated[
     str,
@@ -91,7 +94,8 @@ def create(
     covariates: Annotated[str | None, Parameter(metavar="NAME,...")] = None,
     unit: Annotated[str | None, Parameter(metavar="UNIT")] = None,
     stop_when_loss_below: Number | None = None,
-    guardrail: list[SpecText] | None = None,
+    guardrail: Annotated[list[SpecText] | None, Parameter(negative=())] = None,
+    plan: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     max_total: Number | None = None,
     horizon: Number | None = None,
     seed: Number | None = None,
@@ -142,7 +146,10 @@ def create(
         A further total of each slot, in which an arm may do harm, such as
         "guardrail(complaints, tolerated=5, stops=true)": an arm that shows more than 5 % more of it
         than the control is stopped. With harm=less, less of it does harm. Without stops=true, harm
-        is only said. Repeat this option for up to 5 of them.
+        is only reported. Repeat this option for up to 5 of them.
+    plan
+        A plan that "aftereffect plan --out FILE.json" has saved. What it promised for the policy is
+        recorded, and "status" and "results" compare.
     max_total
         Refuse totals above this number: they are probably typing errors.
     horizon
@@ -167,6 +174,7 @@ def create(
         unit=unit,
         stop_when_loss_below=stop_when_loss_below,
         guardrails=guardrail or (),
+        plan=None if plan is None else _load_plan(plan),
         max_total=max_total,
         horizon=horizon,
         seed=seed,
@@ -306,11 +314,12 @@ def status(
 ) -> None:
     """Print the status of an experiment, arm by arm, and its next decision.
 
-    If the experiment has a rule to stop or guardrails, the answer also says what they say.
+    If the experiment has a rule to stop or guardrails, the answer also has their verdicts. If it
+    comes from a plan, it compares the promise with what came of it.
     """
     with Experiment.open(name, storage=storage) as experiment:
         answer, results = experiment.status(), None
-        is_judged = answer.stop_when_loss_below is not None or answer.guardrails
+        is_judged = answer.stop_when_loss_below is not None or answer.guardrails or answer.plan
         if is_judged and answer.no_results is None:
             results = experiment.results()
     JUDGED_STATUS.show((answer, results), format)
@@ -461,6 +470,12 @@ def end(
                 raise ParameterError(f"experiment {name!r} was not ended")
         answer = experiment.end()
     STATUS.show(answer, format)
+
+
+def _load_plan(path: Path) -> "Plan":
+    from aftereffect.planning import Plan  # which loads the simulation
+
+    return Plan.load(path)
 
 
 def _split_names(text: str) -> list[str]:
