@@ -119,17 +119,17 @@ def name_field(field: str) -> Iterator[None]:
 
 
 class SweepError(AftereffectError, ValueError):
-    """A sweep file with problems; ``problems`` has a line for each.
+    r"""A sweep file with problems; ``problems`` has a line for each.
 
     Examples
     --------
     >>> import aftereffect as ae
     >>> from pathlib import Path
-    >>> _ = Path("sweep.toml").write_text('[grid]\\npolicy = "ucb1"\\nseeds = 1')
+    >>> _ = Path("sweep.toml").write_text('[grid]\npolicy = "ucb1"\nseeds = 1')
     >>> try:
     ...     ae.Sweep.read("sweep.toml")
     ... except ae.SweepError as error:
-    ...     print(*error.problems, sep="\\n")
+    ...     print(*error.problems, sep="\n")
     sweep.toml: grid: horizon is missing
     sweep.toml: grid: means or arms or rewards or bandit is missing
     sweep.toml: grid.seeds: unknown key: did you mean 'seed'?
@@ -288,9 +288,9 @@ class CorruptionError(StorageError):
     >>> _ = database.execute("UPDATE aftereffect_events SET total = 73 WHERE kind = 'total'")
     >>> database.close()
     >>> ae.Experiment.open("shop", storage="sqlite:///live.db")
-    ... # doctest: +NORMALIZE_WHITESPACE
+    ... # doctest: +NORMALIZE_WHITESPACE +ELLIPSIS
     Traceback (most recent call last):
         ...
-    aftereffect.errors.CorruptionError: experiment 'shop' is damaged, event 2 of the log is
-    not what was recorded; verify it to see how much is intact, and restore a backup
+    aftereffect.errors.CorruptionError: experiment 'shop' is damaged, ...event 2 of the log is not
+    what was recorded; verify it to see how much is intact, and restore a backup
     """
