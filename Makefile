@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: docs pictures paper test test-fast oracles tests-all tests-fast style types layers demo crash-test fuzz bench bench-field bench-live bench-service bench-lag real inference planning regret lint system clean help
+.PHONY: docs pictures paper test test-fast oracles tests-all tests-fast style types layers demo crash-test fuzz bench bench-field bench-live test-gpu bench-gpu bench-service bench-lag real inference planning regret lint system clean help
 
 help:
 	@echo "make paper        reproduce the paper into paper/: figures, and a report on its claims"
@@ -20,6 +20,8 @@ help:
 	@echo "make inference    how often answers to \"who won?\" are wrong, and how soon they come, into docs/inference.md"
 	@echo "make planning     whether plans keep what they promise in weeks that they have not seen, into docs/planning.md"
 	@echo "make bench-field  measure other libraries and hand-written loops at the same work, and put the table into docs/field.md"
+	@echo "make test-gpu     compare the engine cuda with the CPU, on a machine with an NVIDIA GPU"
+	@echo "make bench-gpu    measure it there beside CPU cores, JAX and hand-written CUDA, into docs/gpu.md"
 	@echo "make bench-live   measure live experiments beside raw SQLite and Optuna, and one with a million slots"
 	@echo "make bench-service  the same over HTTP, with eight clients, and beside sixty readers"
 	@echo "make bench-lag    how often the bands of estimated lags are right"
@@ -100,6 +102,13 @@ planning: .venv/installed-plot
 
 bench-field: .venv/installed-plot
 	$(BIN)/python benchmarks/field.py --write docs/field.md
+
+# Both need an NVIDIA GPU.
+test-gpu: .venv/installed-dev .venv/installed-gpu
+	$(PYTEST) tests/simulation/test_gpu.py
+
+bench-gpu: .venv/installed-plot .venv/installed-gpu
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/gpu.py docs/gpu.md
 
 bench-live: .venv/installed-live
 	$(BIN)/python benchmarks/live.py

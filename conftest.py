@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 
@@ -24,7 +25,7 @@ MARKS_BY_PATH = {
     "src/aftereffect/simulation/_compiled.py": "compiled",
     "src/aftereffect/simulation/_runs.py": "compiled",
     "src/aftereffect/sweeps": "compiled",
-    "src/aftereffect/testing/bandits.py": "compiled",
+    "src/aftereffect/testing/simulated.py": "compiled",
     "tests/bandits/test_agreement.py": "compiled",
     "tests/bandits/test_bandits.py": "compiled",
     "tests/bandits/test_engines.py": "compiled",
@@ -136,6 +137,15 @@ def pytest_configure(config):
         sys.meta_path.insert(0, _NoCompiler())
 
 
+def pytest_collectstart():
+    """Import the package as its users do.
+
+    If pytest came first to one of its modules, it would execute that a second time, and classes of
+    errors would not be those that others raise.
+    """
+    import_module("aftereffect")
+
+
 def pytest_ignore_collect(collection_path, config):
     """Without a compiler, do not even import files whose tests all compile."""
     if config.getoption("--no-compiler") and "compiled" in _marks_of(collection_path):
@@ -186,6 +196,16 @@ def _marks(item):
     values = item.callspec.params.values() if hasattr(item, "callspec") else ()
     if any(isinstance(value, str) and value == "postgresql" for value in values):
         yield "postgres"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _nothing_is_left() -> Iterator[None]:
+    """No test and no example writes into the folder in which it runs; caches begin with a dot."""
+    before = set(os.listdir())
+    yield
+    ignored = (ROOT / ".gitignore").read_text().replace("/", "").splitlines()
+    left = {name for name in set(os.listdir()) - before.union(ignored) if name[0] != "."}
+    assert not left, f"tests left {', '.join(sorted(left))} in {os.getcwd()}"
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import pytest
 
 import aftereffect as ae
 from aftereffect.live._slot_clock import read_past_totals
-from aftereffect.rewards import _history_files
+from aftereffect.rewards import _files
 
 
 def create(history, name="shop", storage="memory://"):
@@ -46,7 +46,7 @@ def test_an_array_is_a_list_of_totals():
 
 
 def test_a_file_with_too_many_rows_is_not_read_to_its_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(_history_files, "MAX_HISTORY", 10)
+    monkeypatch.setattr(_files, "MAX_HISTORY", 10)
     path = tmp_path / "history.csv"
     path.write_text("time,total\n" + "2026-03-02T00:00,5\n" * 11 + "this line is not read\n")
     with pytest.raises(ae.InputError, match="must have at most 10 rows"):

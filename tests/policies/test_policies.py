@@ -1,6 +1,7 @@
 """Policies: the battery, and Algorithm 1 line by line."""
 
 import dataclasses
+import itertools
 import math
 import re
 from typing import Any, ClassVar, NamedTuple
@@ -12,7 +13,7 @@ import aftereffect as ae
 import samples
 from aftereffect._core import PolicyKernels
 from aftereffect.policies._averages import blank_averages, credit
-from aftereffect.simulation import _replications
+from aftereffect.simulation import _rehearsal, _replications
 from aftereffect.testing import check_policy
 
 
@@ -288,6 +289,27 @@ def test_states_that_machine_code_is_not_made_for_are_refused(state, message):
     with pytest.raises(ae.ParameterError) as caught:
         ae.simulate(shaped, ae.StochasticBandit([0.9, 0.1]), 10, 1)
     assert str(caught.value) == message
+
+
+def test_a_rehearsal_that_takes_long_ends_early(monkeypatch):
+    """One decision of a policy around the default one takes seconds in plain Python."""
+    asked = []
+    kernels = ae.FixedSwitchback().kernels()
+
+    def decide(state, params, t, rng):
+        asked.append(t)
+        state.probabilities[0] = 1.0
+        return 0, 1
+
+    around = type(
+        "Around", (ae.FixedSwitchback,), {"kernels": lambda _: kernels._replace(decide=decide)}
+    )
+    _rehearsal.rehearse(around(), 2, 1_000)
+    assert asked == list(range(64))
+    asked.clear()
+    monkeypatch.setattr(_rehearsal.time, "monotonic", itertools.count().__next__)  # in seconds
+    _rehearsal.rehearse(around(), 2, 1_000)
+    assert asked == [0]
 
 
 @pytest.mark.compiled

@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 
 import aftereffect as ae
 from aftereffect import lag
-from aftereffect.service import _read_routes, _routes, _server, create_token
+from aftereffect.service import _routes, _server, create_token
 from aftereffect.service._access import is_loopback
 from aftereffect.service._experiments import LIMITS
 from services import EXPERIMENT, call, in_thread
@@ -23,7 +23,7 @@ def test_the_table_has_every_request_and_no_other():
     told = set(re.findall(r"`(GET|POST|PUT|DELETE) (/[^?` ]*)", GUIDE))
     routes = [
         route
-        for router in (_routes.router, _read_routes.router, _read_routes.monitoring)
+        for router in (_routes.router, _routes.scan_router, _routes.monitoring)
         for route in router.routes
         if isinstance(route, APIRoute)
     ]

@@ -51,7 +51,7 @@ class Bandit(Spec, ABC):
 
     @property
     def calendar(self) -> Calendar:
-        """How the slots lie in days and weeks; of bandits that know no time, not at all."""
+        """How the slots lie in days and weeks; an empty calendar if the bandit knows no time."""
         return Calendar()
 
     @property

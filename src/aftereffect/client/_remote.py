@@ -34,7 +34,7 @@ from aftereffect.live import (
 )
 
 if TYPE_CHECKING:
-    from aftereffect.inference import Results
+    from aftereffect.inference import PlannedCourse, Results
     from aftereffect.lag import LagEstimate
 
 
@@ -278,7 +278,15 @@ def decode_status(answer: Mapping[str, Any]) -> Status:
         notes=tuple(answer.get("notes", ())),
         covariates=tuple(answer.get("covariates", ())),
         guardrails=tuple(answer.get("guardrails", ())),
+        plan=_decode_plan(answer),
     )
+
+
+def _decode_plan(answer: Mapping[str, Any]) -> "PlannedCourse | None":
+    from aftereffect.inference import PlannedCourse
+
+    plan = answer.get("plan")
+    return plan and decode_record(PlannedCourse, plan)
 
 
 def decode_verification(answer: Mapping[str, Any]) -> Verification:
@@ -310,6 +318,7 @@ def decode_results(answer: Mapping[str, Any]) -> "Results":
         leads=decode_effects(answer, "leads"),
         history=tuple(looks),
         stopped=tuple(answer.get("stopped", ())),
+        plan=_decode_plan(answer),
         guardrails=tuple(
             decode_record(
                 GuardrailResults,

@@ -38,9 +38,12 @@ from aftereffect.delays._engines import (
     SlotwiseEngine,
     build_roundwise,
     build_slotwise,
+    collect_shares,
     count_bytes,
+    deposit_shares,
+    look_up,
+    share_table,
 )
-from aftereffect.delays._shares import collect_shares, deposit_shares, look_up, share_table
 from aftereffect.errors import ParameterError
 
 

@@ -19,8 +19,7 @@ from aftereffect._core import (
     check_shares,
     register,
 )
-from aftereffect.delays._engines import ARRIVALS, CollectRow, Deposit, Recipe, Size
-from aftereffect.delays._shares import normalise
+from aftereffect.delays._engines import ARRIVALS, CollectRow, Deposit, Recipe, Size, normalise
 from aftereffect.delays.base import ClosedForm, FiniteLagLaw
 from aftereffect.errors import ParameterError
 

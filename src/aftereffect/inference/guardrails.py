@@ -1,7 +1,7 @@
 """Guardrails: further totals, such as complaints, in which an arm may do harm.
 
-They are compared with the control as the totals are, by intervals that hold at every look. All
-intervals of all guardrails of an experiment hold together with a probability of 95 %: see
+They are compared with the control as the totals are, by intervals that hold at every look. With a
+probability of 95 %, all intervals of all guardrails of an experiment contain the true effects: see
 `find_level`. So no more than 5 % of experiments ever show harm that is not there.
 """
 
@@ -43,7 +43,7 @@ class Guardrail(Spec):
     tolerated
         How much more, or less, is acceptable, in percent of the control: 0 to 20.
     stops
-        Whether an arm is stopped when harm beyond that is shown. If not, it is only said.
+        Whether an arm is stopped when harm beyond that is shown. If not, harm is only reported.
 
     Examples
     --------
@@ -151,7 +151,7 @@ class GuardrailResults(NamedTuple):
 
 
 def find_level(guardrails: int) -> float:
-    """The level of each guardrail, so that all hold together with a probability of 95 %.
+    """The level of each guardrail, so that all hold at once with a probability of 95 %.
 
     >>> find_level(1), find_level(5)
     (0.95, 0.99)

@@ -14,7 +14,7 @@ from aftereffect.live._slot_clock import MAX_LIVE_HISTORY, read_past_totals, rea
 from aftereffect.live._slot_state import make_state, prepare_decide
 from aftereffect.live._state import Difference, ExperimentState
 from aftereffect.live.events import Event, Link, Snapshot, fingerprint, now
-from aftereffect.live.experiment import DEFAULT_POLICY, Experiment, HistoryInput
+from aftereffect.live.experiment import DEFAULT_POLICY, Experiment, HistoryInput, PlanInput
 from aftereffect.live.maintenance import (
     LOG_SUFFIXES,
     Verification,
@@ -73,6 +73,7 @@ __all__ = [
     "Link",
     "Log",
     "MemoryStorage",
+    "PlanInput",
     "Record",
     "Slot",
     "SlotRecord",
@@ -161,11 +162,7 @@ class ExperimentLike(Protocol):
         """Record that the total of a slot is lost."""
 
     def tell_many(
-        self,
-        totals: TotalsInput,
-        *,
-        revise: bool = False,
-        confirm: bool = False,
+        self, totals: TotalsInput, *, revise: bool = False, confirm: bool = False
     ) -> list[TotalRecord]:
         """Record many totals at once, all or none."""
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from aftereffect._core import (
     as_spec,
@@ -16,7 +16,7 @@ from aftereffect._core import (
     require_extra,
 )
 from aftereffect.errors import ParameterError, name_field
-from aftereffect.inference import Guardrail, Results
+from aftereffect.inference import Guardrail, PlannedCourse, Results
 from aftereffect.lag import LagEstimate, estimate_lag
 from aftereffect.live import _rules as rules
 from aftereffect.live._policy import add_floors, check_playable
@@ -51,6 +51,17 @@ HistoryInput: TypeAlias = (
     | Sequence[tuple[str | datetime, float | None]]
     | Sequence[tuple[str | datetime, float | None, Mapping[str, float | None]]]
 )
+
+
+class PlanLike(Protocol):
+    """A plan: `aftereffect.Plan`, or what promises the same."""
+
+    def promise_courses(self) -> Sequence[PlannedCourse]:
+        """What it promises, by design."""
+
+
+#: A plan, or what one promised by design, also as mappings.
+PlanInput: TypeAlias = PlanLike | PlannedCourse | Sequence[PlannedCourse | Mapping[str, object]]
 
 
 class Experiment:
@@ -101,6 +112,7 @@ class Experiment:
         unit: str | None = None,
         stop_when_loss_below: float | None = None,
         guardrails: Sequence[Guardrail | str] = (),
+        plan: PlanInput | None = None,
         max_total: float | None = None,
         horizon: int | None = None,
         seed: int | None = None,
@@ -156,6 +168,9 @@ class Experiment:
         guardrails
             Further totals of each slot in which arms may do harm, such as complaints: at most 5
             `Guardrail`, or their spec strings. They may stop arms.
+        plan
+            The plan that the experiment comes from, such as ``ae.Plan.load("plan.json")``. What it
+            promised for the policy becomes part of the settings; `status` and `results` compare.
         max_total
             The largest total to accept, against typing errors.
         horizon
@@ -194,6 +209,7 @@ class Experiment:
             unit,
             stop_when_loss_below,
             read_guardrails(guardrails),
+            plan,  # type: ignore[arg-type]  # the settings choose one course of it
         )
         if wanted.name in (".", ".."):  # no web address can have such a part
             raise ParameterError(f"an experiment cannot be named {wanted.name!r}: add a letter")
@@ -412,7 +428,7 @@ class Experiment:
         """Who won? The effect of each arm, with intervals that hold at every look.
 
         They rest on the probabilities with which arms were drawn. The log has them if the policy
-        says them, as the default does, or if arms have floors. See docs/inference.md.
+        records them, as the default does, or if arms have floors. See docs/inference.md.
 
         Parameters
         ----------

@@ -45,7 +45,7 @@ class Decision(NamedTuple):
 
     In a `hold` slot, all planned slots of the round are decided, and the round waits for totals.
     `time` is when the slot begins, if slots have times. `probabilities` are those with which the
-    arm of the round was drawn, by arm; None if the policy does not say them.
+    arm of the round was drawn, by arm; None if the policy records none.
 
     Examples
     --------
@@ -113,8 +113,8 @@ class SlotRecord(NamedTuple):
     slot was skipped and has no total. `total` is None while it is outstanding, and if it is
     `missing`. A total that is not yet `learned` waits for the end of its round, or for the next
     round of its arm. `time` is when the slot begins, if slots have times. `probability` is that
-    with which the decided arm was drawn, if the policy says it. `covariates` are the numbers that
-    came with the slot, by name, with None for one that is not known; None if none came. So are
+    with which the decided arm was drawn, if the policy records it. `covariates` are the numbers
+    that came with the slot, by name, with None for one that is not known; None if none came. So are
     `guardrails`.
 
     Examples

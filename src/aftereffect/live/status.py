@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from aftereffect._core import text_table
+from aftereffect.inference import PlannedCourse
 from aftereffect.live._policy import find_warnings
 from aftereffect.live._results import explain_refusal
 from aftereffect.live._state import ExperimentState
@@ -66,7 +67,8 @@ class Status(NamedTuple):
     each slot. `stop_when_loss_below` is the rule to stop: `Experiment.results` says whether it is
     met, as that takes longer. So it does about the `guardrails`, which are spec strings here.
     `guardrail_problem` says why these cannot be judged, if they cannot. `no_results` says why
-    `Experiment.results` cannot compare the arms, if it cannot.
+    `Experiment.results` cannot compare the arms, if it cannot. `plan` is what the plan that the
+    experiment comes from promised, if it comes from one.
 
     Examples
     --------
@@ -109,9 +111,10 @@ class Status(NamedTuple):
     guardrails: tuple[str, ...]
     guardrail_problem: str | None
     no_results: str | None
+    plan: PlannedCourse | None
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields by name, in types that JSON has."""
+        """The fields by name, in types that JSON has, with the sentences about the plan."""
         return self._asdict() | {
             "arms": [arm.to_dict() for arm in self.arms],
             "next": self.next and self.next.to_dict(),
@@ -119,6 +122,8 @@ class Status(NamedTuple):
             "notes": list(self.notes),
             "covariates": list(self.covariates),
             "guardrails": list(self.guardrails),
+            "plan": self.plan and self.plan._asdict(),
+            "planned": self.describe_plan(),
         }
 
     def __str__(self) -> str:
@@ -150,7 +155,7 @@ class Status(NamedTuple):
         problem = self.guardrail_problem
         unjudged = [f"guardrails cannot be judged: {problem}"] if problem else []
         notes = (f"note: {note}" for note in self.notes)
-        return [*names, *stopped, *unjudged, self.outlook(), *notes]
+        return [*names, *stopped, *unjudged, self.outlook(), *self.describe_plan(), *notes]
 
     def _repr_html_(self) -> str:
         """The same for notebooks."""
@@ -172,6 +177,10 @@ class Status(NamedTuple):
             return self.state
         since = self.last_total_at[:16].replace("T", " ")  # the log has times in UTC
         return f"silent since {since} UTC"
+
+    def describe_plan(self) -> list[str]:
+        """What the plan promised, and where the experiment is; nothing without a plan."""
+        return [] if self.plan is None else self.plan.describe(self.slots, self.unit)
 
     def progress(self) -> str:
         """How far the experiment is, in one line."""
@@ -259,6 +268,7 @@ def make_status(state: ExperimentState) -> Status:
         guardrails=tuple(map(str, settings.guardrails)),
         guardrail_problem=ahead.guardrail_problem or (refusal if settings.guardrails else None),
         no_results=refusal,
+        plan=settings.plan,
     )
 
 

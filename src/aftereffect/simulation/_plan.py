@@ -17,11 +17,21 @@ from aftereffect._core import (
     describe_code,
     suggest,
 )
-from aftereffect.bandits import ENGINES, Bandit, EngineName
+from aftereffect.bandits import Bandit
 from aftereffect.errors import InputError, ParameterError
 from aftereffect.policies import Policy
 from aftereffect.simulation._contents import describe_own_code
-from aftereffect.simulation._replications import ChunkResult, Task, describe_data, give_facts
+from aftereffect.simulation._replications import (
+    ENGINE_CHOICES,
+    ChunkResult,
+    EngineChoice,
+    EngineRequest,
+    Task,
+    choose_engine,
+    describe_data,
+    give_facts,
+    recipe_of,
+)
 from aftereffect.simulation._runs import (
     DEFAULT_CHECKPOINTS,
     PolicyRuns,
@@ -49,7 +59,7 @@ class Plan:
 
     policies: Mapping[str, Policy]
     bandit: Bandit
-    engine: EngineName
+    engine: EngineChoice
     horizon: int
     checkpoints: tuple[int, ...]
     seed: int
@@ -140,7 +150,7 @@ def plan_study(
     replications: int,
     *,
     seed: int | None = None,
-    engine: EngineName = "roundwise",
+    engine: EngineRequest = "roundwise",
     checkpoints: int | Iterable[int] = DEFAULT_CHECKPOINTS,
 ) -> Plan:
     """Make the plan of a study from the parameters of `simulate`; refuse what cannot run.
@@ -150,11 +160,14 @@ def plan_study(
     """
     world = as_spec(bandit, Bandit)
     by_label = _label_policies(policies, world)
-    if engine not in ENGINES:
-        raise ParameterError(f"unknown engine {engine!r}: {suggest(str(engine), ENGINES)}")
+    if engine not in (*ENGINE_CHOICES, "auto"):
+        known = (*ENGINE_CHOICES, "auto")
+        raise ParameterError(f"unknown engine {engine!r}: {suggest(str(engine), known)}")
     slots = check_int("horizon", horizon, at_least=1, at_most=MAX_SLOTS)
-    world.check(engine, slots)
     count = check_int("replications", replications, at_least=1, at_most=MAX_REPLICATIONS)
+    own = describe_own_code(*by_label.values(), world)
+    chosen_engine = choose_engine(engine, slots, count, own)
+    world.check(recipe_of(chosen_engine), slots)
     entropy = check_or_draw_seed(seed)
     chosen = choose_checkpoints(slots, checkpoints)
     check_memory(
@@ -166,14 +179,12 @@ def plan_study(
     return Plan(
         policies=by_label,
         bandit=world,
-        engine=engine,
+        engine=chosen_engine,
         horizon=slots,
         checkpoints=chosen,
         seed=entropy,
         replications=count,
-        made_by=describe_code()
-        + describe_own_code(*by_label.values(), world)
-        + describe_data(world),
+        made_by=describe_code() + own + describe_data(world),
     )
 
 
@@ -210,7 +221,7 @@ def simulate(
     replications: int = 100,
     *,
     seed: int | None = None,
-    engine: EngineName = "roundwise",
+    engine: EngineRequest = "roundwise",
     checkpoints: int | Iterable[int] = DEFAULT_CHECKPOINTS,
     jobs: int | None = None,
     executor: Executor | None = None,
@@ -235,8 +246,9 @@ def simulate(
     seed
         Any whole number from 0 on; drawn if not given. The study reports it.
     engine
-        ``"roundwise"`` (fast) or ``"slotwise"`` (literal); both have the same law, not the same
-        numbers.
+        ``"roundwise"`` (fast), ``"slotwise"`` (literal), or ``"cuda"``: the roundwise engine on an
+        NVIDIA GPU (needs the extra ``gpu``). All have the same law, not the same numbers.
+        ``"auto"`` plays large studies on a GPU, if there is one, and all others roundwise.
     checkpoints
         At how many slots, evenly spaced in log time, to record the regret; or those slots, the last
         being the horizon.

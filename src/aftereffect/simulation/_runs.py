@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
-from aftereffect._core import Matrix, Slots, Vector, check_int, check_sequence, import_optional
+from aftereffect._core import (
+    Matrix,
+    Slots,
+    Vector,
+    check_int,
+    check_sequence,
+    import_optional,
+)
 from aftereffect.bandits import Bandit
 from aftereffect.delays import ARM, REWARD, TOTAL
 from aftereffect.errors import ParameterError
@@ -24,7 +31,6 @@ from aftereffect.simulation._replications import Task, prepare, run_batch
 if TYPE_CHECKING:
     import matplotlib.axes
     import polars
-
 
 DEFAULT_CHECKPOINTS, MAX_CHECKPOINTS = 50, 10_000
 #: The file in which Linux states how much memory a container may use.
@@ -52,15 +58,15 @@ def choose_checkpoints(horizon: int, wanted: int | Iterable[int]) -> tuple[int, 
     count = check_int("checkpoints", wanted, at_least=1, at_most=MAX_CHECKPOINTS)
     if count >= horizon:
         return tuple(range(1, horizon + 1))
-    return log_spaced(1, horizon, count)
+    return space_logarithmically(1, horizon, count)
 
 
-def log_spaced(first: int, last: int, count: int) -> tuple[int, ...]:
+def space_logarithmically(first: int, last: int, count: int) -> tuple[int, ...]:
     """Return so many slots, evenly spaced in log time, always with the last.
 
     There are fewer where rounding makes some equal.
 
-    >>> log_spaced(1, 1_000, 4)
+    >>> space_logarithmically(1, 1_000, 4)
     (1, 10, 100, 1000)
     """
     return tuple(sorted({round(slot) for slot in np.geomspace(last, first, count)}))

@@ -33,7 +33,7 @@ from aftereffect._core import (
     parse,
     text_table,
 )
-from aftereffect.bandits import ENGINES, Bandit, EngineName
+from aftereffect.bandits import Bandit
 from aftereffect.errors import (
     InputError,
     OutputError,
@@ -43,7 +43,7 @@ from aftereffect.errors import (
 )
 from aftereffect.policies import Policy
 from aftereffect.simulation._plot import plot_regret
-from aftereffect.simulation._replications import give_facts
+from aftereffect.simulation._replications import ENGINE_CHOICES, EngineChoice, give_facts
 from aftereffect.simulation._runs import PolicyRuns, Summary, Trace, trace_run
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Study:
 
     bandit: Bandit | None
     bandit_label: str
-    engine: EngineName
+    engine: EngineChoice
     horizon: int
     checkpoints: tuple[int, ...]
     seed: int
@@ -413,7 +413,7 @@ def _load_study(path: str | os.PathLike[str]) -> dict[str, Any]:
             _read_runs(part.sort("replication"), len(checkpoints), len(first["pulls"]))
             for part in frame.partition_by("policy", maintain_order=True)
         )
-        if first["engine"] not in ENGINES or len({len(each.rounds) for each in runs}) > 1:
+        if first["engine"] not in ENGINE_CHOICES or len({len(each.rounds) for each in runs}) > 1:
             raise ValueError("its rows contradict each other")
     except (ValueError, TypeError, IndexError) as error:
         raise InputError(

@@ -14,9 +14,11 @@ from typing import Any, Protocol, cast
 import sqlalchemy as sa
 
 from aftereffect.errors import CorruptionError, NotFoundError, StorageError
-from aftereffect.live.storage._rows import DatabaseLog, DatabaseTokens, KnownKeys
 from aftereffect.live.storage._schema import (
     VERSION,
+    DatabaseLog,
+    DatabaseTokens,
+    KnownKeys,
     check_version,
     experiments,
     fetch,

@@ -80,9 +80,9 @@ export class Known extends Chart {
     const apart = results.effects.map(({ arm }) => arms.get(arm)).filter((arm) => shown.has(arm));
     const looks = results.history.filter(({ effects }) => effects.some(hasEnd));
     this.data = { results, arms, apart, looks, names: makeSlotNames(status) };
-    this.#showSentences(results.sentences);
+    this.#showSentences(results.sentences.filter((sentence) => !results.planned.includes(sentence)));
     const level = formatLevel(results.level);
-    const hold = `All intervals hold together, however often you look, with a probability of ${level}`;
+    const hold = `With a probability of ${level}, all intervals contain the true effects, however often you look`;
     showMessage(this.explanation, results.blocks ? `${hold}.` : null);
     this.#fillTable();
     this.#fillGuardrails();
@@ -173,7 +173,8 @@ export class Known extends Chart {
       return arms.map((arm) => [markStopped(arm.arm, results), name, describeEffect(arm), arm.verdict]);
     });
     this.guarded.hidden = rows.length === 0;
-    const hold = `The intervals of all guardrails hold together, at every look, with a probability of ${COMMON_LEVEL}.`;
+    const claim = "all intervals of all guardrails contain the true effects, at every look";
+    const hold = `With a probability of ${COMMON_LEVEL}, ${claim}.`;
     const problems = found.filter(({ problem }) => problem !== null);
     const said = problems.map(({ guardrail, problem }) => `${capitalize(guardrail)} cannot be judged: ${problem}.`);
     showMessage(this.guardedNote, found.length ? [...(rows.length ? [hold] : []), ...said].join(" ") : null);
