@@ -3,6 +3,7 @@
 import atexit
 import gc
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -216,9 +217,33 @@ def _nothing_is_left() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _in_own_folder(request: pytest.FixtureRequest) -> None:
-    """Examples in documents run in a folder of their own: the files that they make go with it."""
-    if isinstance(request.node, pytest.DoctestItem):
-        folder = request.getfixturevalue("tmp_path")
-        (folder / "benchmarks").symlink_to(ROOT / "benchmarks")
-        request.getfixturevalue("monkeypatch").chdir(folder)
+def _in_own_folder(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Examples in documents run in a folder of their own: the files that they make go with it.
+
+    So do the modules that a document shows, and the policies that these register.
+    """
+    if not isinstance(request.node, pytest.DoctestItem):
+        yield
+        return
+    folder, patch = request.getfixturevalue("tmp_path"), request.getfixturevalue("monkeypatch")
+    (folder / "benchmarks").symlink_to(ROOT / "benchmarks")
+    patch.chdir(folder)
+    if request.path.suffix == ".md" and (names := save_named_blocks(request.path, folder)):
+        from aftereffect._core import spec  # here: not before its folders are named
+
+        patch.syspath_prepend(folder)
+        patch.setattr(spec, "_REGISTRY", dict(spec._REGISTRY))
+        yield
+        for name in names:
+            sys.modules.pop(name.removesuffix(".py"), None)
+        return
+    yield
+
+
+def save_named_blocks(document: Path, folder: Path) -> list[str]:
+    """Save the files that a document shows: blocks that begin with a comment with a name."""
+    pattern = r"^```\w+\n(# (\w+\.\w+)\n.*?)^```"
+    blocks = re.findall(pattern, document.read_text(), re.DOTALL | re.MULTILINE)
+    for block, name in blocks:
+        (folder / name).write_text(block)
+    return [name for _, name in blocks]
