@@ -47,7 +47,7 @@ class DelayShapes(NamedTuple):
 
 
 def list_shapes(window: int, delay: LagLaw | None = None, *, is_fine: bool = False) -> DelayShapes:
-    """List the shapes: at once, fading, even, and even after a dead time; or only one that is given.
+    """List the shapes: at once, fading, even, and even after a dead time; or only the given one.
 
     Effects arrive over slots, but are seen in windows of some slots. The share by age is the mean
     over the slots of a window in which an effect may begin. `is_fine` adds widths, and short dead
