@@ -2,11 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: docs paper test test-fast oracles tests-all tests-fast style types layers demo crash-test fuzz bench bench-field bench-live bench-service bench-lag real inference planning regret lint system clean help
+.PHONY: docs pictures paper test test-fast oracles tests-all tests-fast style types layers demo crash-test fuzz bench bench-field bench-live test-gpu bench-gpu bench-service bench-lag real inference planning regret lint system clean help
 
 help:
 	@echo "make paper        reproduce the paper into paper/: figures, and a report on its claims"
 	@echo "make docs         build the site into docs/_build: open docs/_build/index.html"
+	@echo "make pictures     draw the pictures of the gallery again, with the code that it shows"
 	@echo "make test         lint, types, layers, the site, tests, doctests"
 	@echo "make test-fast    the same without the tests that compile, start a browser, a database or a server, or are slow"
 	@echo "make oracles      compute again what the independent simulators lose, which tests compare with"
@@ -19,6 +20,8 @@ help:
 	@echo "make inference    how often answers to \"who won?\" are wrong, and how soon they come, into docs/inference.md"
 	@echo "make planning     whether plans keep what they promise in weeks that they have not seen, into docs/planning.md"
 	@echo "make bench-field  measure other libraries and hand-written loops at the same work, and put the table into docs/field.md"
+	@echo "make test-gpu     compare the engine cuda with the CPU, on a machine with an NVIDIA GPU"
+	@echo "make bench-gpu    measure it there beside CPU cores, JAX and hand-written CUDA, into docs/gpu.md"
 	@echo "make bench-live   measure live experiments beside raw SQLite and Optuna, and one with a million slots"
 	@echo "make bench-service  the same over HTTP, with eight clients, and beside sixty readers"
 	@echo "make bench-lag    how often the bands of estimated lags are right"
@@ -50,6 +53,9 @@ tests-fast: .venv/installed-dev
 docs: .venv/installed-dev
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs docs/_build
 	$(BIN)/python docs/check_site.py docs/_build
+
+pictures: .venv/installed-dev
+	$(BIN)/python docs/draw_pictures.py
 
 lint: style types layers
 
@@ -96,6 +102,13 @@ planning: .venv/installed-plot
 
 bench-field: .venv/installed-plot
 	$(BIN)/python benchmarks/field.py --write docs/field.md
+
+# Both need an NVIDIA GPU.
+test-gpu: .venv/installed-dev .venv/installed-gpu
+	$(PYTEST) tests/simulation/test_gpu.py
+
+bench-gpu: .venv/installed-plot .venv/installed-gpu
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/gpu.py docs/gpu.md
 
 bench-live: .venv/installed-live
 	$(BIN)/python benchmarks/live.py

@@ -52,6 +52,10 @@ def test_a_wrong_decision_is_named(found):
     assert "(9, 1, 1) at slot 70" in found["faulty"]
 
 
+def test_auto_plays_large_studies_of_this_package_there(found):
+    assert found["auto"] == ["cuda", "roundwise", "roundwise", "roundwise"]
+
+
 def has_gpu():
     return import_module("numba.cuda").is_available()
 

@@ -7,6 +7,7 @@ import numpy as np
 import aftereffect as ae
 from aftereffect.simulation import Runs, Task, prepare, run_batch
 from aftereffect.simulation._driver import Streams
+from aftereffect.simulation._replications import give_facts
 from samples import ADVERSARIAL, BANDITS, DEMAND, MEANS, PER_ARM, POLICIES, SLOT_POLICIES, fit_arms
 
 #: One delay for each kernel, and one with three of them.
@@ -29,6 +30,7 @@ def list_cases():
     stochastic = [ae.StochasticBandit(MEANS, delay) for delay in DELAYS]
     pairs = [*product(POLICIES, stochastic), *product((ae.Ucb1(), ae.ArsUcb()), BANDITS)]
     pairs += product((ae.Ucb1(), ae.Exp3(), ae.ArsClw()), ADVERSARIAL)
+    pairs = [(policy, bandit) for policy, bandit in pairs if _can_play(policy, bandit)]
     unlike = dict.fromkeys((fit_arms(policy, bandit.arms), bandit) for policy, bandit in pairs)
     few = [
         *product((ae.Ucb1(),), DEMAND),
@@ -38,6 +40,15 @@ def list_cases():
         *((*pair, COUNT) for pair in unlike),
         *((fit_arms(policy, bandit.arms), bandit, FEW) for policy, bandit in few),
     ]
+
+
+def _can_play(policy, bandit):
+    """Whether the policy knows what it must: some need a mean lag, and power laws may have none."""
+    try:
+        give_facts(policy, bandit).params(bandit.arms, SLOTS)
+    except ae.ParameterError:
+        return False
+    return True
 
 
 class RandomStreams(Streams):

@@ -11,7 +11,7 @@ import aftereffect as ae
 from aftereffect._core import PolicyKernels, parse
 from aftereffect.bandits import Bandit
 from aftereffect.policies import Policy, map_arrays
-from aftereffect.simulation import Runs, Task, _cuda, prepare
+from aftereffect.simulation import Runs, Task, _cuda, plan_study, prepare
 from aftereffect.simulation._driver import make_driver
 from aftereffect.simulation._philox import Stream, seed_key
 from aftereffect.simulation._replications import give_facts
@@ -99,6 +99,17 @@ def main():
     )
     more = ae.simulate("ucb1", THREE("immediate"), 30, 5, seed=SEED, engine="cuda")
     found["first"] = are_equal([again["ucb1"].regret], [more[0].regret[:3]])
+    sizes = (
+        ("ucb1", 10**5, 10**4),
+        ("ucb1", 10**5, 10**3),
+        ("ucb1", 10**3, 10**4),
+        (Faulty(), 10**5, 10**4),
+    )
+    asked = [
+        plan_study(policy, THREE("immediate"), slots, count, engine="auto")
+        for policy, slots, count in sizes
+    ]
+    found["auto"] = [plan.engine for plan in asked]
     try:
         ae.simulate(Faulty(), THREE("immediate"), 100, 5, seed=SEED, engine="cuda")
     except ae.ParameterError as error:

@@ -37,7 +37,7 @@ from aftereffect.reproduction import FIGURES
 from aftereffect.rewards import RewardLaw, Schedule
 from aftereffect.simulation import (
     DEFAULT_CHECKPOINTS,
-    EngineChoice,
+    EngineRequest,
     Study,
     plan_study,
     save_picture,
@@ -57,7 +57,7 @@ def simulate(
     delay: SpecText | None = None,
     replications: Number = 100,
     seed: Number | None = None,
-    engine: EngineChoice = "roundwise",
+    engine: EngineRequest = "roundwise",
     checkpoints: Number = DEFAULT_CHECKPOINTS,
     jobs: Jobs | None = None,
     dask: DaskAddress | None = None,
@@ -98,7 +98,8 @@ def simulate(
         and printed.
     engine
         How to simulate: "roundwise" is fast, "slotwise" simulates every slot, "cuda" is roundwise
-        on an NVIDIA GPU (needs the extra "gpu"). All results have the same distribution.
+        on an NVIDIA GPU (needs the extra "gpu"). All results have the same distribution. "auto"
+        takes a GPU for large studies, if there is one.
     checkpoints
         The number of slots at which to record the regret. They are spaced evenly on a log scale.
     format

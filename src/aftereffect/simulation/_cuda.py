@@ -49,7 +49,7 @@ _types: Any = numba.cuda.types
 _extending: Any = numba.cuda.extending
 _IS_SIMULATED = bool(_config.ENABLE_CUDASIM)
 #: Threads per group; results do not depend on it.
-BLOCK = 128
+BLOCK = 256
 #: How many bytes of a thread's own memory the arrays of a replication may take.
 LOCAL_BYTES = 16 * 2**10
 #: The most replications of one launch.
@@ -58,6 +58,11 @@ MAX_LAUNCH = 2**24
 _MEMORY_SHARE = 0.8
 #: Launches of this process take turns, so that each has the device and its memory for itself.
 _turn = threading.Lock()
+
+
+def has_device() -> bool:
+    """Tell whether there is a GPU, or a simulated one."""
+    return bool(cuda.is_available())
 
 
 class DeviceDriver:
@@ -75,7 +80,7 @@ class DeviceDriver:
         arms: int,
         local_bytes: int = LOCAL_BYTES,
     ) -> None:
-        if not cuda.is_available():
+        if not has_device():
             raise ParameterError(
                 "the engine 'cuda' needs an NVIDIA GPU and its driver, but none was found: "
                 "use the engine 'roundwise'"

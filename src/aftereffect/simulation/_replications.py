@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
 #: The engines of bandits, and the roundwise one on a GPU.
 EngineChoice: TypeAlias = Literal["roundwise", "slotwise", "cuda"]
 ENGINE_CHOICES: tuple[EngineChoice, ...] = get_args(EngineChoice)
+#: What a user may ask for: one of them, or whichever fits.
+EngineRequest: TypeAlias = Literal["roundwise", "slotwise", "cuda", "auto"]
+#: With `auto` a GPU plays studies of at least so many replications, and slots of all of them.
+AUTO_REPLICATIONS, AUTO_SLOTS = 10_000, 10**9
 
 #: A function that turns kernels into a batch driver.
 Builder = Callable[[PolicyKernels | SlotKernels, Engine, State, Params], BatchPlay]
@@ -71,6 +76,25 @@ def recipe_of(engine: EngineChoice) -> EngineName:
     'roundwise'
     """
     return "roundwise" if engine == "cuda" else engine
+
+
+def choose_engine(request: EngineRequest, slots: int, replications: int, own: str) -> EngineChoice:
+    """Return the engine for a study of so many slots each.
+
+    With `auto`, a GPU plays large studies, if there is one; but not ones with code from outside of
+    this package (`own` describes it), which may not compile for it.
+
+    >>> choose_engine("auto", 1_000, 20, own="")
+    'roundwise'
+    """
+    if request != "auto":
+        return request
+    is_small = replications < AUTO_REPLICATIONS or slots * replications < AUTO_SLOTS
+    if is_small or own or find_spec("numba_cuda") is None:
+        return "roundwise"
+    from aftereffect.simulation._cuda import has_device
+
+    return "cuda" if has_device() else "roundwise"
 
 
 def load_decide(policy: Policy) -> DecideSlots:
