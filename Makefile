@@ -2,11 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: docs paper test test-fast oracles tests-all tests-fast style types layers demo crash-test fuzz bench bench-field bench-live test-gpu bench-gpu bench-service bench-lag real inference planning regret lint system clean help
+.PHONY: docs pictures paper test test-fast oracles tests-all tests-fast style types layers demo crash-test fuzz bench bench-field bench-live test-gpu bench-gpu bench-service bench-lag real inference planning regret lint system clean help
 
 help:
 	@echo "make paper        reproduce the paper into paper/: figures, and a report on its claims"
 	@echo "make docs         build the site into docs/_build: open docs/_build/index.html"
+	@echo "make pictures     draw the pictures of the gallery again, with the code that it shows"
 	@echo "make test         lint, types, layers, the site, tests, doctests"
 	@echo "make test-fast    the same without the tests that compile, start a browser, a database or a server, or are slow"
 	@echo "make oracles      compute again what the independent simulators lose, which tests compare with"
@@ -50,8 +51,11 @@ tests-fast: .venv/installed-dev
 
 # Any warning is an error, and so is a link that leads nowhere. Nothing is loaded from the network.
 docs: .venv/installed-dev
-	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs docs/_build
+	$(BIN)/sphinx-build --write-all --fail-on-warning --keep-going --quiet docs docs/_build
 	$(BIN)/python docs/check_site.py docs/_build
+
+pictures: .venv/installed-dev
+	$(BIN)/python docs/draw_pictures.py
 
 lint: style types layers
 

@@ -3,6 +3,7 @@
 import atexit
 import gc
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -21,7 +22,9 @@ collect_ignore_glob = ["docs/*.py", "docs/_build", "docs/generated"]
 MARKS_BY_PATH = {
     "README.md": "compiled",
     "docs": "compiled",
+    "src/aftereffect/errors.py": "compiled",
     "src/aftereffect/simulation/_compiled.py": "compiled",
+    "src/aftereffect/simulation/_cuda.py": "compiled",
     "src/aftereffect/simulation/_runs.py": "compiled",
     "src/aftereffect/sweeps": "compiled",
     "src/aftereffect/testing/simulated.py": "compiled",
@@ -31,10 +34,15 @@ MARKS_BY_PATH = {
     "tests/bandits/test_independent.py": "compiled",
     "tests/cli/test_import.py": "compiled",
     "tests/cli/test_simulate.py": "compiled",
+    "tests/live/test_covariates.py": "compiled",
     "tests/live/test_crash.py": "slow",
+    "tests/live/test_guardrails.py": "compiled",
     "tests/live/test_machine.py": "slow",
+    "tests/live/test_plans.py": "compiled",
+    "tests/live/test_results.py": "compiled",
     "tests/service": "server",
     "tests/simulation": "compiled",
+    "tests/support/simulated_gpu.py": "compiled",
     "tests/sweeps": "compiled",
 }
 #: Marks of the tests in a folder that use a fixture.
@@ -42,6 +50,7 @@ MARKS_BY_FIXTURE = {
     ("tests", "browser"): "browser",
     ("tests", "postgres"): "postgres",
     ("tests", "service"): "server",
+    ("tests/cli", "weather"): "compiled",  # its policy looks at every slot
     ("tests/reproduction", "folder"): "compiled",  # one that was played
 }
 #: An example that names one of these compiles.
@@ -208,9 +217,33 @@ def _nothing_is_left() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _in_own_folder(request: pytest.FixtureRequest) -> None:
-    """Examples in documents run in a folder of their own: the files that they make go with it."""
-    if isinstance(request.node, pytest.DoctestItem):
-        folder = request.getfixturevalue("tmp_path")
-        (folder / "benchmarks").symlink_to(ROOT / "benchmarks")
-        request.getfixturevalue("monkeypatch").chdir(folder)
+def _in_own_folder(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Examples in documents run in a folder of their own: the files that they make go with it.
+
+    So do the modules that a document shows, and the policies that these register.
+    """
+    if not isinstance(request.node, pytest.DoctestItem):
+        yield
+        return
+    folder, patch = request.getfixturevalue("tmp_path"), request.getfixturevalue("monkeypatch")
+    (folder / "benchmarks").symlink_to(ROOT / "benchmarks")
+    patch.chdir(folder)
+    if request.path.suffix == ".md" and (names := save_named_blocks(request.path, folder)):
+        from aftereffect._core import spec  # here: not before its folders are named
+
+        patch.syspath_prepend(folder)
+        patch.setattr(spec, "_REGISTRY", dict(spec._REGISTRY))
+        yield
+        for name in names:
+            sys.modules.pop(name.removesuffix(".py"), None)
+        return
+    yield
+
+
+def save_named_blocks(document: Path, folder: Path) -> list[str]:
+    """Save the files that a document shows: blocks that begin with a comment with a name."""
+    pattern = r"^```\w+\n(# (\w+\.\w+)\n.*?)^```"
+    blocks = re.findall(pattern, document.read_text(), re.DOTALL | re.MULTILINE)
+    for block, name in blocks:
+        (folder / name).write_text(block)
+    return [name for _, name in blocks]

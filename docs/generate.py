@@ -28,14 +28,18 @@ PACKAGES = {
     "inference": "Who won",
     "lag": "Lags",
     "theory": "The numbers in the theorems of the paper",
+    "gym": "Gymnasium",
+    "river": "river",
     "testing": "Check policies, bandits and storages of your own",
     "_core": "Spec strings and contracts",
     "errors": "Errors",
 }
 #: Names that documents use, though they are exported by a family only.
 OF_FAMILIES = {
+    "gym": ("AftereffectEnv", "AftereffectVectorEnv"),
     "inference": ("Trial", "analyse"),
     "live": ("ExperimentLike", "Storage"),
+    "river": ("RiverPolicy",),
 }
 #: Names that have no docstring of their own.
 ALIASES = {

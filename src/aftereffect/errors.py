@@ -288,9 +288,9 @@ class CorruptionError(StorageError):
     >>> _ = database.execute("UPDATE aftereffect_events SET total = 73 WHERE kind = 'total'")
     >>> database.close()
     >>> ae.Experiment.open("shop", storage="sqlite:///live.db")
-    ... # doctest: +NORMALIZE_WHITESPACE
+    ... # doctest: +NORMALIZE_WHITESPACE +ELLIPSIS
     Traceback (most recent call last):
         ...
-    aftereffect.errors.CorruptionError: experiment 'shop' is damaged, sqlite:///live.db: event 2
-    of the log is not what was recorded; verify it to see how much is intact, and restore a backup
+    aftereffect.errors.CorruptionError: experiment 'shop' is damaged, ...event 2 of the log is not
+    what was recorded; verify it to see how much is intact, and restore a backup
     """

@@ -154,6 +154,7 @@ def write(folder, text):
         ("", "at least one total"),
         ("2026-03-02,5\n2026-03-03,6\n", "at least 14 slots of 1d, got 2"),
         ("".join(f"2026-03-{day:02d},5\n" for day in range(2, 30)), "totals that differ, got 5"),
+        ("".join(f"2026-03-{day:02d},{day}e100\n" for day in range(2, 30)), "at most 1e.100"),
         ("2026-03-02,5\n2026-04-20,6\n2026-04-21,7\n", "in at least 70% of its slots, got 6%"),
     ],
 )
@@ -183,6 +184,19 @@ def test_two_weeks_are_enough_with_a_warning():
 def test_bad_options_are_refused(options, message):
     with pytest.raises(ae.AftereffectError, match=message):
         make_plan(**options)
+
+
+@pytest.mark.compiled
+@pytest.mark.filterwarnings("error")
+def test_histories_of_any_size_can_be_planned():
+    """Figures have digits that matter; a history with hardly any totals is not worth a plan."""
+    small = make_plan(make_history(12) * 1e-5)
+    loss = small.recommended.loss
+    assert float(str(loss).partition(" ")[0]) == pytest.approx(loss.mean, rel=0.1)
+    assert make_plan(make_history(12) * 1e90).recommended.best.mean == 1
+    rare = np.zeros(84)
+    rare[[30, 60]] = 5
+    assert make_plan(rare).warning.startswith("Do not run this experiment")
 
 
 def test_totals_from_an_array_or_rows_are_the_same_history():

@@ -139,15 +139,32 @@ def test_what_a_model_expects_is_linear_in_its_loads():
         size = state.means.shape[1]
         cells = size - CELLS + np.arange(min(ages[row % len(ages)], CELLS))
         state.means[row] = 0.1 * rng.normal(size=size)
-        expected = _expect(state, params, row, 190)
+        expected, _ = _expect(state, params, row, 190)
         loads = state.loads.copy()
         assert loads[cells].sum() <= 1 + 1e-9
         assert (ages[row % len(ages)] > CELLS) == (loads[LIFTS] > 0)
         for entry in (*cells, 1, LIFTS, LIFTS + 1):
             state.means[row, entry] += 1e-6
-            slope = (_expect(state, params, row, 190) - expected) / 1e-6
+            slope = (_expect(state, params, row, 190)[0] - expected) / 1e-6
             state.means[row, entry] -= 1e-6
             assert slope == pytest.approx(loads[entry], abs=1e-4)
+
+
+def test_a_delay_is_in_doubt_only_while_demand_of_different_heights_arrives():
+    """Two heights: the variance is that of shares which are off by half of themselves at each age."""
+    policy = ae.AdaptiveSwitchback(24, delay=ae.Interval(0, 23))
+    state, params = policy.initial_for(2, 100), policy.params(2, 100)
+    spread_season(state, params)  # flat
+    ages = int(params.ages[0])
+    cells = state.means.shape[1] - CELLS + (20 - np.arange(ages)) % ages
+    state.means[0, cells] = 1.0
+    assert _expect(state, params, 0, 20) == (pytest.approx(1.0), pytest.approx(0.0, abs=1e-12))
+    state.means[0, cells[:2]] = 1.2
+    shares, heights = params.by_age[0, :ages], np.exp(state.means[0, cells])
+    changes = heights / (shares @ heights) - 1
+    expected = np.log(shares @ heights), 0.25 * (shares**2 @ changes**2)
+    assert _expect(state, params, 0, 20) == pytest.approx(expected)
+    assert expected[1] > 1e-4
 
 
 @pytest.mark.parametrize("width", [1, 6])

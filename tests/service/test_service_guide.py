@@ -1,6 +1,5 @@
 """What docs/service.md says to do."""
 
-import configparser
 import re
 import shutil
 import sqlite3
@@ -36,18 +35,6 @@ def test_the_client(tmp_path):
     with in_thread(f"sqlite:///{tmp_path}/live.db") as service:
         exec(program.replace("http://127.0.0.1:8750", service))
         assert ae.Client(service).experiment("checkout-banner").status().received == 1
-
-
-def test_the_unit_can_be_read():
-    (text,) = re.findall("```ini\n(.*?)```", GUIDE, re.DOTALL)
-    unit = configparser.ConfigParser(strict=False)
-    unit.optionxform = str
-    unit.read_string(text)
-    command = unit["Service"]["ExecStart"].split()
-    assert command[0].endswith("/aftereffect")
-    from aftereffect.cli import app
-
-    assert app.parse_args(command[1:])[0].__name__ == "serve"
 
 
 def test_the_limits_are_those_of_the_service():

@@ -118,6 +118,8 @@ EXTRAS = {
     "postgres": ("sqlalchemy", "psycopg"),
     "service": ("sqlalchemy", "fastapi", "uvicorn", "prometheus_client"),
     "paper": ("matplotlib", "polars", "markdown_it"),
+    "gym": ("gymnasium",),
+    "river": ("river",),
 }
 
 

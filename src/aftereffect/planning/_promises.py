@@ -12,6 +12,8 @@ from aftereffect.planning._worlds import POWER_LIFTS
 
 #: The share of worlds in which a lift must be found, and the ends of bands.
 FOUND, LOW, HIGH = 0.9, 0.05, 0.95
+#: The most digits after the point.
+_MAX_DIGITS = 9
 #: Prior standard deviations of the curve of found lifts: of its place, and of its steepness.
 _PRIOR = np.array([10.0, 5.0])
 _STEPS, _DRAWS = 25, 60
@@ -22,8 +24,8 @@ class Estimate(NamedTuple):
 
     Examples
     --------
-    >>> print(Estimate(1234.5, 67.8))
-    1,234 ± 68
+    >>> print(Estimate(1234.5, 67.8), Estimate(0.0123, 0.0045), sep="; ")
+    1,234 ± 68; 0.012 ± 0.004
     """
 
     mean: float
@@ -31,8 +33,10 @@ class Estimate(NamedTuple):
 
     def __str__(self) -> str:
         """The number with its error, as exact as the error allows."""
-        digits = 0 if not self.error else max(0, 1 - math.floor(math.log10(self.error)))
-        digits = min(digits, 2) if abs(self.mean) < 100 else 0
+        size = math.floor(math.log10(abs(self.mean))) if self.mean else 0
+        most = 0 if size >= 2 else min(max(2, 1 - size), _MAX_DIGITS)
+        wanted = 1 - math.floor(math.log10(self.error)) if 0 < self.error < math.inf else 0
+        digits = min(max(wanted, 0), most)
         return f"{self.mean:,.{digits}f} ± {self.error:,.{digits}f}"
 
 

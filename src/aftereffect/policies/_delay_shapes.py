@@ -21,13 +21,15 @@ _DEAD_TIMES = (
     *((1, 1), (2, 2), (4, 1), (4, 4), (4, 8), (8, 1), (8, 8), (8, 16), (12, 12), (12, 24)),
     *((16, 1), (16, 16), (16, 32), (24, 8), (24, 24), (32, 16), (32, 32), (48, 48)),
 )
-#: More dead times, and the slots after them: where windows are slots, these can be told apart.
+#: More of both: where windows are slots, these can be told apart. A week takes the season out of
+#: totals, so other widths look quite different.
+_FINE_WIDTHS = (2, 4, 5, 7, 8, 10, 14)
 _FINE_DEAD_TIMES = tuple(
     (dead, width) for dead in (1, 2, 3, 4, 6, 8) for width in (*range(1, 5), 6, 8, 12)
 )
 #: The largest mean lag of a shape, in windows: a run is too short to learn of longer ones.
 _MAX_LAG = 18
-#: A delay that is told is cut where so little of it is left; and the most lags that may remain.
+#: A delay that is given is cut where so little of it is left; and the most lags that may remain.
 _TAIL, _MAX_LAGS = 0.005, 2_000
 
 
@@ -45,11 +47,11 @@ class DelayShapes(NamedTuple):
 
 
 def list_shapes(window: int, delay: LagLaw | None = None, *, is_fine: bool = False) -> DelayShapes:
-    """List the shapes: at once, fading, even, and even after a dead time; or only one that is told.
+    """List the shapes: at once, fading, even, and even after a dead time; or only the given one.
 
     Effects arrive over slots, but are seen in windows of some slots. The share by age is the mean
-    over the slots of a window in which an effect may begin. `is_fine` adds short dead times with
-    more widths after them.
+    over the slots of a window in which an effect may begin. `is_fine` adds widths, and short dead
+    times with widths after them.
 
     >>> shapes = list_shapes(window=4)
     >>> len(shapes.mean_lags), shapes.mean_lags.max().item()
@@ -57,7 +59,7 @@ def list_shapes(window: int, delay: LagLaw | None = None, *, is_fine: bool = Fal
     >>> shapes.by_age[14, :2].round(3)  # evenly over the lags 0, 1 and 2
     array([0.75, 0.25])
     >>> len(list_shapes(window=1, is_fine=True).mean_lags)
-    61
+    68
     """
     shapes = _list_usual(window, is_fine) if delay is None else [cut_delay(delay)]
     lags = np.array([len(shape) for shape in shapes])
@@ -92,11 +94,12 @@ def cut_delay(delay: LagLaw) -> Vector:
 
 
 def _list_usual(window: int, is_fine: bool) -> list[Vector]:
-    """The shapes to compare if nothing is told."""
+    """The shapes to compare if none is given."""
+    widths = sorted({*_WIDTHS, *(_FINE_WIDTHS if is_fine else ())})
     dead_times = sorted({*_DEAD_TIMES, *(_FINE_DEAD_TIMES if is_fine else ())})
     shapes = [np.ones(1)]
     shapes += [_fade(dead, mean) for dead, mean in _FADING]
-    shapes += [_spread(0, width) for width in _WIDTHS]
+    shapes += [_spread(0, width) for width in widths]
     shapes += [_spread(dead, width) for dead, width in dead_times]
     return [shape for shape in shapes if shape @ np.arange(len(shape)) <= _MAX_LAG * window]
 

@@ -79,6 +79,8 @@ _USUAL_SCALE, _MIN_SCALE = 40.0, 0.3
 _HOPELESS, _GIVEN_UP = 14.0, -1e9
 #: All windows are fitted again when there are so many times as many.
 _REFIT = 1.25
+#: How far the share of a delay at each age may be off, as a part of it.
+_DOUBT = 0.5
 #: The largest logarithm of demand over what is usual.
 _MAX_DEMAND = 5.0
 
@@ -208,17 +210,18 @@ def _fold(
         enter_demand(model, state.noise[row], factor, state.entries, state.parts, count, here)
         if window < start:
             continue
-        surprise = find_value(state, params, window) - state.corrections[place]
+        surprise, doubt = find_value(state, params, window) - state.corrections[place], 0.0
         if window < 0 and shows_demand:
             for entry in range(model.loads.shape[0]):
                 model.loads[entry] = 0.0
             model.loads[here] = 1.0
             surprise -= model.mean[here]
         else:
-            surprise -= _expect(state, params, row, window)
+            expected, doubt = _expect(state, params, row, window)
+            surprise -= expected
             here = line + (window - newest) % cells
         if not math.isnan(surprise):
-            noise = reported * factor + _MIN_REPORTED * _MIN_REPORTED
+            noise = reported * factor + _MIN_REPORTED * _MIN_REPORTED + doubt
             part = learn_total(model, surprise, noise, here, mode, state.weights, window - start)
             if window >= 0:
                 found += part
@@ -233,10 +236,14 @@ def _find_newest(params: AdaptiveParams, shape: int) -> int:
     return age
 
 
-def _expect(state: AdaptiveState, params: AdaptiveParams, row: int, window: int) -> float:
+def _expect(
+    state: AdaptiveState, params: AdaptiveParams, row: int, window: int
+) -> tuple[float, float]:
     """The logarithm of the total that a model expects, over what is usual; NaN if it is nothing.
 
-    Fills ``state.loads``. Demand that is older than all cells is expected without level and noise.
+    Also returns its variance because shares are only roughly known: as long as all that arrives is
+    demand at the same height, it does not matter when it came; after a change of arm it does. Fills
+    ``state.loads``. Demand that is older than all cells is expected without level and noise.
     """
     rows, mean, loads = params.mean_lags.shape[0], state.means[row], state.loads
     shape, line = row % rows, mean.shape[0] - CELLS
@@ -244,10 +251,11 @@ def _expect(state: AdaptiveState, params: AdaptiveParams, row: int, window: int)
     for entry in range(loads.shape[0]):
         loads[entry] = 0.0
     expected, usual = 0.0, 0.0
+    squares, products, usual_squares = 0.0, 0.0, 0.0
     for age in range(int(params.ages[shape])):
-        share = state.arrivals[shape, place, age]
-        if share > 0.0:
-            usual += share
+        usual_share = state.arrivals[shape, place, age]
+        if usual_share > 0.0:
+            share = usual_share
             if age < cells:
                 cell = line + (window - age) % cells
                 share *= _exponentiate(mean[cell])
@@ -258,13 +266,22 @@ def _expect(state: AdaptiveState, params: AdaptiveParams, row: int, window: int)
                 for number in range(count):
                     loads[int(state.entries[number])] += share * state.parts[number]
             expected += share
-    if row >= rows:  # the season is that of demand
-        usual = state.usual[place]
+            usual += usual_share
+            squares += share * share
+            products += share * usual_share
+            usual_squares += usual_share * usual_share
     if expected <= 0.0 or usual <= 0.0:
-        return math.nan
+        return math.nan, 0.0
     for entry in range(loads.shape[0]):
         loads[entry] /= expected
-    return math.log(expected / usual)
+    # The sum over ages of (share / expected - usual share / usual) squared.
+    doubt = squares / (expected * expected) - 2.0 * products / (expected * usual)
+    doubt = _DOUBT * _DOUBT * max(doubt + usual_squares / (usual * usual), 0.0)
+    if row >= rows:  # the season is that of demand
+        usual = state.usual[place]
+    if usual <= 0.0:
+        return math.nan, 0.0
+    return math.log(expected / usual), doubt
 
 
 def _explain(
