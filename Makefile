@@ -51,7 +51,7 @@ tests-fast: .venv/installed-dev
 
 # Any warning is an error, and so is a link that leads nowhere. Nothing is loaded from the network.
 docs: .venv/installed-dev
-	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs docs/_build
+	$(BIN)/sphinx-build --write-all --fail-on-warning --keep-going --quiet docs docs/_build
 	$(BIN)/python docs/check_site.py docs/_build
 
 pictures: .venv/installed-dev
