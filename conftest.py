@@ -22,7 +22,9 @@ collect_ignore_glob = ["docs/*.py", "docs/_build", "docs/generated"]
 MARKS_BY_PATH = {
     "README.md": "compiled",
     "docs": "compiled",
+    "src/aftereffect/errors.py": "compiled",
     "src/aftereffect/simulation/_compiled.py": "compiled",
+    "src/aftereffect/simulation/_cuda.py": "compiled",
     "src/aftereffect/simulation/_runs.py": "compiled",
     "src/aftereffect/sweeps": "compiled",
     "src/aftereffect/testing/simulated.py": "compiled",
@@ -32,10 +34,15 @@ MARKS_BY_PATH = {
     "tests/bandits/test_independent.py": "compiled",
     "tests/cli/test_import.py": "compiled",
     "tests/cli/test_simulate.py": "compiled",
+    "tests/live/test_covariates.py": "compiled",
     "tests/live/test_crash.py": "slow",
+    "tests/live/test_guardrails.py": "compiled",
     "tests/live/test_machine.py": "slow",
+    "tests/live/test_plans.py": "compiled",
+    "tests/live/test_results.py": "compiled",
     "tests/service": "server",
     "tests/simulation": "compiled",
+    "tests/support/simulated_gpu.py": "compiled",
     "tests/sweeps": "compiled",
 }
 #: Marks of the tests in a folder that use a fixture.
@@ -43,6 +50,7 @@ MARKS_BY_FIXTURE = {
     ("tests", "browser"): "browser",
     ("tests", "postgres"): "postgres",
     ("tests", "service"): "server",
+    ("tests/cli", "weather"): "compiled",  # its policy looks at every slot
     ("tests/reproduction", "folder"): "compiled",  # one that was played
 }
 #: An example that names one of these compiles.

@@ -171,16 +171,15 @@ def main() -> None:
         *(f"{head}, {delay}" for delay in DELAYS for head in ("slots/s", "regret")),
     ]
     others = ["policy, delay", "slots/s", "one CPU core", "compiles", "regret", "on the CPU"]
-    text = "\n\n".join(
-        [
-            describe_machine(),
-            markdown_table(ucb1, measure_ucb1()),
-            markdown_table(others, measure_others()),
-            measure_demand(),
-        ]
-    )
-    print(text)
-    replace_between_markers(target, BEGIN, END, text)
+    parts = [describe_machine()]
+    for make in (
+        lambda: markdown_table(ucb1, measure_ucb1()),
+        lambda: markdown_table(others, measure_others()),
+        measure_demand,
+    ):
+        parts.append(make())
+        print(parts[-1], flush=True)
+        replace_between_markers(target, BEGIN, END, "\n\n".join(parts))  # keeps what is done
 
 
 if __name__ == "__main__":

@@ -398,7 +398,9 @@ def main() -> int:
     }
     report, verdicts = write_report(found)
     claims = "\n".join(f"- {'kept' if kept else '**missed**'}: {text}" for kept, text in verdicts)
-    text = "\n\n".join([f"Seed {SEED}.", report, f"### Claims\n\n{claims}"])
+    played, wanted = sum(map(len, found.values())), sum(runs for _, runs, _ in parts)
+    head = f"Seed {SEED:,}. Finished are {played:,} of {wanted:,} experiments."
+    text = "\n\n".join([head, report, f"### Claims\n\n{claims}"])
     replace_between_markers(document, BEGIN, END, text)
     for kept, line in verdicts:
         print(f"{'kept' if kept else 'missed'}: {line}")

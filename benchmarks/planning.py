@@ -9,6 +9,8 @@ missed.
 import argparse
 import json
 import math
+import resource
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -44,13 +46,24 @@ SEED, WEEK = 72_000, 168
 MAX_HOLES = 0.25
 #: Weeks of the history, weeks before it that still arrive in it, and weeks of the experiment.
 SEEN, BEFORE, WEEKS = 8, 2, 6
-ARMS, LIFT, LAG, RUNS, WORLDS = 2, "10..25%", "0..24h", 64, 4
+ARMS, LIFT, LAG, RUNS, WORLDS = 2, "10..25%", "0..24h", 64, 16
 #: The candidates of each plan.
 DESIGNS, ADAPTIVE = 4, "floors(adaptive-switchback, [0.1, 0])"
 
+#: A plan whose time is measured: four arms, and three designs.
+SPEED_OPTIONS = (
+    *("--slot", "1h", "--arms", "4", "--lift", "5..15%", "--lag", "12h", "--weeks", "8"),
+    *("--jobs", "2", "--seed", "1", "--design", "floors(adaptive-switchback, [0.1, 0, 0, 0])"),
+    *("--design", "fixed-switchback(block=24, blocks_per_arm=3)"),
+    *("--design", "fixed-switchback(block=48, blocks_per_arm=2)"),
+)
 
-def plan_and_live(number: int, runs: int) -> dict[str, Any]:
-    """Make a plan from weeks of the series, and play its designs in the weeks that follow."""
+
+def plan_and_live(number: int, runs: int, known: dict[str, Any] | None) -> dict[str, Any]:
+    """Make a plan from weeks of the series, and play its designs in the weeks that follow.
+
+    What is known of an earlier run is not done again.
+    """
     dated = read_dated_totals(SERIES, "1h")
     rng = np.random.default_rng([SEED, number])
     filled, begin = dated.history.totals, draw_window(dated, rng)
@@ -61,11 +74,14 @@ def plan_and_live(number: int, runs: int) -> dict[str, Any]:
         for slot, total in zip(range(begin, start), dated.totals[begin:start], strict=True)
     ]
     asked = {"slot": "1h", "arms": ARMS, "lift": LIFT, "lag": LAG, "weeks": WEEKS}
-    plan = ae.plan(rows, **asked, runs=runs, power=False, seed=SEED + number, jobs=1)
+    seed = SEED + number
+    if known is None:
+        plan = ae.plan(rows, **asked, runs=runs, power=False, seed=seed, jobs=1)
+        known = {"plan": plan.to_dict(), "lived": {each.design: [] for each in plan.promises}}
+    limit, lived = known["plan"]["stop_when_loss_below"], known["lived"]
     past, _ = read_past(rows, "1h")
     recipe = Recipe(past, ARMS, read_lifts(LIFT), read_lags(LAG, "1h"), SEED + 500_000 + number)
     slots = WEEKS * WEEK
-    lived: dict[str, list[Any]] = {promise.design: [] for promise in plan.promises}
     for world_number in range(WORLDS):
         lifts = draw_lifts(recipe.lifts.draw(rng), ARMS, rng)
         delay = draw_delay(recipe.lags.draw(rng), rng)
@@ -86,9 +102,15 @@ def plan_and_live(number: int, runs: int) -> dict[str, Any]:
         world = World(bandit, demand, lifts, float(window[reach:].max()) * (1 + max(lifts)))
         for name, outcomes in lived.items():
             design = check_design(name, ARMS, slots)
-            job = Job(recipe, design, (), slots, plan.stop_when_loss_below, (slots,))
-            outcomes.append(play_world(job, world, world_number))
-    return {"plan": plan.to_dict(), "lived": lived}
+            job = Job(recipe, design, (), slots, limit, (slots,))
+            if len(outcomes) == world_number:
+                outcomes.append(play_world(job, world, world_number))
+    return known
+
+
+def is_complete(found: dict[str, Any]) -> bool:
+    """Whether all worlds of a plan were played."""
+    return all(len(outcomes) == WORLDS for outcomes in found["lived"].values())
 
 
 def draw_window(dated: DatedTotals, rng: np.random.Generator) -> int:
@@ -186,11 +208,51 @@ def find_error(values: list[list[Any]], statistic: Callable[[Any], Any]) -> floa
     return float(np.std(draws))
 
 
+def measure_speed(folder: Path) -> dict[str, list[float]]:
+    """Seconds, and processor seconds, of the first figures and of a whole plan on two cores.
+
+    The first figures are those of a quick plan. On idle cores, seconds are at most as many as
+    processor seconds.
+    """
+    dated = read_dated_totals(SERIES, "1h")
+    begin = draw_window(dated, np.random.default_rng(SEED))
+    history = folder / "history.csv"
+    rows = [
+        f"{(dated.start + timedelta(hours=slot)).isoformat()},{dated.totals[slot]:g}"
+        for slot in range(begin, begin + SEEN * WEEK)
+        if not math.isnan(dated.totals[slot])
+    ]
+    history.write_text("\n".join(["time,total", *rows]), encoding="utf-8")
+    command = [sys.executable, "-m", "aftereffect", "plan", str(history), *SPEED_OPTIONS]
+    found: dict[str, list[float]] = {}
+    for name in ("compiled before", "first figures", "whole plan"):  # the first one compiles
+        quick = [] if name == "whole plan" else ["--quick"]
+        before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+        subprocess.run([*command, *quick], check=True, capture_output=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        work = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        found[name] = [time.monotonic() - start, work]
+    return found
+
+
+def judge_speed(found: dict[str, list[float]]) -> list[tuple[bool, str]]:
+    """What is claimed of the time that plans take."""
+    limits = {"first figures": 10, "whole plan": 120}
+    return [
+        (
+            found[name][1] <= limit,
+            f"{SEEN} weeks of hours, 4 arms, three designs: {name} in {found[name][1]:.1f} "
+            f"processor seconds on two cores, at most {limit} ({found[name][0]:.1f} s)",
+        )
+        for name, limit in limits.items()
+    ]
+
+
 def main() -> int:
     """Plan, play, judge, write, and return the exit status."""
     parser = argparse.ArgumentParser(description="whether plans keep what they promise")
     parser.add_argument("document", type=Path, help=f"its text between {BEGIN} and {END} changes")
-    parser.add_argument("--plans", type=int, default=50, help="plans, with four worlds each")
+    parser.add_argument("--plans", type=int, default=50, help="plans")
     parser.add_argument("--runs", type=int, default=RUNS, help="worlds of each plan")
     parser.add_argument("--folder", type=Path, default=Path("planning"), help="finished parts")
     parser.add_argument("--jobs", type=int, default=None, help="processes, by default one per core")
@@ -204,13 +266,18 @@ def main() -> int:
         for number in range(options.plans):
             path = options.folder / f"{options.runs}-{number}.json"
             paths.append(path)
-            if not path.exists():
-                waiting.append((path, pool.submit(plan_and_live, number, options.runs)))
+            known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+            if known is None or not is_complete(known):
+                waiting.append((path, pool.submit(plan_and_live, number, options.runs, known)))
         for path, future in waiting:
             path.write_text(json.dumps(future.result()), encoding="utf-8")
             print(f"{time.monotonic() - start:6.0f} s  {path.name}", flush=True)
     found = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     table, verdicts = judge(found)
+    speed = options.folder / "speed.json"
+    if not speed.exists():
+        speed.write_text(json.dumps(measure_speed(options.folder)), encoding="utf-8")
+    verdicts += judge_speed(json.loads(speed.read_text(encoding="utf-8")))
     claims = "\n".join(f"- {'kept' if kept else '**missed**'}: {text}" for kept, text in verdicts)
     head = (
         f"{len(found)} plans of {options.runs} worlds, {WORLDS} unseen worlds each, seed {SEED}: "

@@ -262,6 +262,25 @@ def test_where_arms_do_not_differ_it_says_not_yet():
     assert "leads" in str(results)
 
 
+def test_intervals_are_not_much_wider_than_those_of_a_t_test():
+    """Where that is right: at one look, with white noise, and with effects that arrive at once."""
+    ratios = []
+    for seed in range(5):
+        rng, starts = RNG(seed + 500), np.arange(0, 240, 2)
+        decided = rng.choice(2, len(starts))
+        played = np.repeat(decided, 2)
+        logarithms = np.log(500 * (1 + 0.1 * played)) + rng.normal(0, 0.03, 240)
+        chances = np.full((len(starts), 2), 0.5)
+        places = np.zeros(240, int)
+        trial = Trial(np.exp(logarithms), played, starts, decided, chances, places)
+        (effect,) = analyse(trial, ["A", "B"]).effects
+        groups = [logarithms[played == arm] for arm in (0, 1)]
+        error = np.sqrt(sum(group.var(ddof=1) / len(group) for group in groups))
+        width = np.log1p(effect.high / 100) - np.log1p(effect.low / 100)
+        ratios.append(width / (2 * 1.97 * error))  # the quantile of Student's t
+    assert 1.5 < np.median(ratios) < 2
+
+
 def test_a_wider_level_gives_a_wider_interval():
     trial = make_trial(11, (0.0, 0.1))
     narrow, wide = (analyse(trial, ["A", "B"], level).effects[0] for level in (0.8, 0.99))

@@ -12,6 +12,7 @@ import pytest
 
 import aftereffect as ae
 from aftereffect.inference import GuardedArm, GuardrailResults, analyse, find_level
+from aftereffect.inference.guardrails import lay_out_guardrails
 from aftereffect.live import _results, _state, chain_start, make_state
 from aftereffect.live._snapshots import restore_state, take_snapshot
 from worlds import SHOP
@@ -299,6 +300,15 @@ def test_counts_with_many_zeros(mean, monkeypatch):
 )
 def test_verdicts(harm, low, high, verdict):
     assert ae.Guardrail("x", harm=harm, tolerated=5).judge(low, high) == verdict
+
+
+def test_the_table_has_no_numbers_of_which_nothing_is_known():
+    known = GuardedArm("B", "A", 12.34, 5.0, None, 0.4, 0.2, None, "harm shown")
+    unknown = GuardedArm("C", "A", -18.8, None, None, -0.6, None, None, "not shown")
+    found = GuardrailResults("refunds", "less", 0.0, False, 0.95, 9, 3.0, (known, unknown))
+    _, first, second, *_ = lay_out_guardrails([found]).splitlines()
+    assert " ".join(first.split()) == "refunds B A +12.3 % +5.0 % - 0 % harm shown"
+    assert " ".join(second.split()) == "refunds C A - - - 0 % not shown"
 
 
 def test_all_guardrails_hold_together():

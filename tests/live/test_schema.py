@@ -110,6 +110,7 @@ def test_a_database_of_every_schema_still_opens(tmp_path, version):
     assert lines_of(path)["aftereffect_schema"] == [f"({VERSION},)"]
 
 
+@pytest.mark.compiled
 def test_rules_guardrails_and_stops_of_the_seventh_schema(tmp_path):
     with ae.Experiment.open("kept", storage=url(restore(tmp_path, 7))) as experiment:
         status = experiment.status()
@@ -120,6 +121,7 @@ def test_rules_guardrails_and_stops_of_the_seventh_schema(tmp_path):
         assert experiment.verify().difference is None
 
 
+@pytest.mark.compiled
 def test_the_plan_of_the_eighth_schema(tmp_path):
     with ae.Experiment.open("kept", storage=url(restore(tmp_path, 8))) as experiment:
         plan = experiment.status().plan

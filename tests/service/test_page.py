@@ -7,7 +7,9 @@ import os
 import re
 import shutil
 import time
+from collections import Counter
 from contextlib import ExitStack
+from datetime import datetime, timedelta
 from itertools import pairwise
 from types import SimpleNamespace
 from urllib.parse import urlsplit
@@ -379,11 +381,75 @@ def test_every_number_of_the_card_is_that_of_the_results(guarded, visit, capsys)
     page.keyboard.press("Home")
     for look in looks:
         said = reader.get_attribute("aria-valuetext").replace("\u00a0", " ")
-        for effect in look["effects"]:
-            assert f"{effect['arm']} {percents(effect)}" in said
+        told = [f"{effect['arm']} {percents(effect)}" for effect in look["effects"]]
+        assert said == ", ".join([f"Up to {name_time(look['time'])}", *told])
         page.keyboard.press("ArrowRight")
+    page.keyboard.press("Escape")
+    drawing = part(page, "known-chart").get_by_role("img")
+    label = drawing.get_attribute("aria-label").replace("\u00a0", " ")
+    now = ", ".join(f"{effect['arm']} {percents(effect)}" for effect in effects)
+    assert label.endswith(f". Up to {name_time(looks[-1]['time'])}: {now}.")
+    for number in range(2):
+        assert_drawn(page, number, looks, results["slots"])
     legend = part(page, "known-chart").locator(".legend li")
     expect(legend).to_have_text(["B against A", "C (stopped) against A"])
+    # And there is no other number, but for the axes and what was compared above.
+    card = page.locator("section.card", has=part(page, "known-table"))
+    compared = [part(page, f"known-{name}") for name in ("sentences", "table", "guardrails")]
+    said = [place.inner_text() for place in compared]
+    said += drawing.locator("text").all_text_contents()
+    rest = Counter(find_numbers(card.inner_text())) - Counter(find_numbers(" ".join(said)))
+    assert rest == {"95": 2}  # the levels in both notes, compared above
+
+
+def find_numbers(text):
+    return re.findall(r"\d[\d,.]*", text)
+
+
+def name_time(time):
+    """The end of a slot as the page writes it: midnight is the end of a day."""
+    at = datetime.fromisoformat(time)
+    clock = f"{at:%H:%M}"
+    if clock == "00:00":
+        at, clock = at - timedelta(days=1), "24:00"
+    return f"{at:%a} {at.day} {at:%b}, {clock}"
+
+
+def assert_drawn(page, number, looks, slots):
+    """The band and the line of an effect go through its numbers, as the axes have them."""
+    chart = part(page, "known-chart")
+    ticks = [
+        (
+            float(tick.locator("text").text_content()),
+            float(tick.locator("line").get_attribute("y1")),
+        )
+        for tick in chart.locator(".grid > g > g").all()
+    ]
+    (bottom, lowest), (top, highest) = min(ticks), max(ticks)
+    first, last = (
+        float(chart.locator(".grid line").first.get_attribute(end)) for end in ("x1", "x2")
+    )
+    past = [(look["slots"], look["effects"][number]) for look in looks]
+    past = [(slot, each) for slot, each in past if (each["low"], each["high"]) != (None, None)]
+
+    def place(slot, value, end=None):
+        shown = min(max(end if value is None else value, bottom), top)
+        height = lowest + (shown - bottom) / (top - bottom) * (highest - lowest)
+        return first + slot / slots * (last - first), height
+
+    band, line = (
+        np.array(
+            [corner.split() for corner in path.get_attribute("d").strip("MZ").split("L")], float
+        )
+        for path in chart.locator(".effects > g").nth(number).locator("path").all()
+    )
+    # A line of steps has a corner before each of its points but the first.
+    ends = np.vstack([band[: len(past) * 2 - 1 : 2], band[len(past) * 2 - 1 :: 2][::-1]])
+    highs = [place(slot, each["high"], top) for slot, each in past]
+    lows = [place(slot, each["low"], bottom) for slot, each in past]
+    assert ends == pytest.approx(np.array([*highs, *lows]), abs=0.15)
+    middles = [place(slot, each["percent"]) for slot, each in past]
+    assert line[::2] == pytest.approx(np.array(middles), abs=0.15)
 
 
 def read_cells(page, name):

@@ -13,8 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from aftereffect._core import check_writable
-from aftereffect.client._remote import RemoteExperiment, path_of
-from aftereffect.client._transport import NOT_A_SERVICE, Transport
+from aftereffect.client._remote import NOT_A_SERVICE, RemoteExperiment, Transport, path_of
 from aftereffect.errors import NotFoundError, ServiceError
 from aftereffect.live import (
     DEFAULT_POLICY,

@@ -171,9 +171,12 @@ def lay_out_guardrails(guardrails: Sequence[GuardrailResults]) -> str:
         ("guardrail", "arm", "against", "effect", "low", "high", "tolerated", "harm")
     ]
     for found in guardrails:
-        limit = f"{'+' if found.harm == 'more' else '-'}{found.tolerated:g} %"
+        sign = "" if not found.tolerated else "+" if found.harm == "more" else "-"
+        limit = f"{sign}{found.tolerated:g} %"
         for arm in found.arms:
-            percents = ("-" if each is None else f"{each:+.1f} %" for each in arm[2:5])
+            is_known = arm.low is not None or arm.high is not None
+            numbers = arm[2:5] if is_known else (None,) * 3
+            percents = ("-" if each is None else f"{each:+.1f} %" for each in numbers)
             rows.append((found.guardrail, arm.arm, arm.versus, *percents, limit, arm.verdict))
     sentences = [sentence for found in guardrails for sentence in found.describe()]
     table = [text_table(rows, left=3)] if len(rows) > 1 else []

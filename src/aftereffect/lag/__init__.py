@@ -269,7 +269,7 @@ def _summarise(posterior: Posterior, level: float, slots: int) -> LagEstimate:
     p90_low, p90, p90_high = _lag_band(posterior.lags_until(0.9), posterior, level)
     last = float(np.quantile(posterior.lags_until(LAST_SHARE), 0.5 + level / 2))
     lags = np.arange(math.ceil(last) + 1)
-    arrived_low, arrived, arrived_high = _band(posterior.arrived(lags), level)
+    arrived_low, arrived, arrived_high = _band(posterior.find_arrived(lags), level)
     reason = _find_doubt(posterior, slots)
     return LagEstimate(
         conclusive=not reason,

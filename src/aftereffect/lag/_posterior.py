@@ -373,7 +373,7 @@ class Posterior:
         middles = (self.edges[:-1] + self.edges[1:] - 1) / 2
         return self.shares @ middles
 
-    def arrived(self, lags: Slots) -> Matrix:
+    def find_arrived(self, lags: Slots) -> Matrix:
         """The share that has arrived by each lag, a row per draw."""
         arrived = np.cumsum(np.pad(self.shares, ((0, 0), (1, 0))), axis=1)
         return np.array([np.interp(lags + 1.0, self.edges, row) for row in arrived])

@@ -63,7 +63,7 @@ class Round:
         if first <= self.until:
             self.until += last - first + 1
 
-    def awaited(self) -> Iterator[int]:
+    def list_awaited(self) -> Iterator[int]:
         """The planned slots without a total, in order."""
         for slot in self.outstanding:
             if slot > self.until:
@@ -72,7 +72,7 @@ class Round:
 
     def is_complete(self, next_slot: int) -> bool:
         """Whether every planned slot was decided, and has a total or is missing."""
-        return next_slot > self.until and next(self.awaited(), None) is None
+        return next_slot > self.until and next(self.list_awaited(), None) is None
 
     def window_totals(self) -> list[float]:
         """The totals that the policy looks at, in the order of their slots.

@@ -201,7 +201,7 @@ class ExperimentState:
 
     def list_awaited(self) -> Iterable[int]:
         """The slots whose totals are awaited, in order."""
-        return self.round.awaited() if self.round else ()
+        return self.round.list_awaited() if self.round else ()
 
     def look_ahead(self) -> "ExperimentState":
         """A copy as it will be when the next slot is decided; itself if nothing will change."""

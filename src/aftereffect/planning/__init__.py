@@ -88,7 +88,7 @@ def plan(
     seed
         The same seed gives the same plan. Without one it is drawn.
     folder
-        Where finished parts are kept. If a plan was stopped, the same call continues it.
+        A folder for finished parts. If a plan was stopped, the same call continues it.
     jobs, executor
         The number of processes, by default one per core; or who plays instead.
     progress

@@ -2,11 +2,14 @@
 
 from aftereffect.simulation._driver import BATCH
 from aftereffect.simulation._plan import (
+    DEFAULT_CHECKPOINTS,
+    MAX_CHECKPOINTS,
     MAX_REPLICATIONS,
     Plan,
     plan_study,
     print_progress,
     simulate,
+    space_logarithmically,
 )
 from aftereffect.simulation._plot import (
     COLOURS,
@@ -44,14 +47,7 @@ from aftereffect.simulation._replications import (
     recipe_of,
     run_batch,
 )
-from aftereffect.simulation._runs import (
-    DEFAULT_CHECKPOINTS,
-    MAX_CHECKPOINTS,
-    PolicyRuns,
-    Trace,
-    space_logarithmically,
-    trace_run,
-)
+from aftereffect.simulation._runs import PolicyRuns, Trace, trace_run
 from aftereffect.simulation._study import FINAL_HEADINGS, STUDY_SUFFIXES, Study
 from aftereffect.simulation._workers import (
     Workers,

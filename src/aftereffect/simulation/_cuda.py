@@ -49,7 +49,7 @@ _types: Any = numba.cuda.types
 _extending: Any = numba.cuda.extending
 _IS_SIMULATED = bool(_config.ENABLE_CUDASIM)
 #: Threads per group; results do not depend on it.
-BLOCK = 128
+BLOCK = 256
 #: How many bytes of a thread's own memory the arrays of a replication may take.
 LOCAL_BYTES = 16 * 2**10
 #: The most replications of one launch.

@@ -7,13 +7,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+
+import numpy as np
 
 from aftereffect._core import (
     MAX_SLOTS,
     as_spec,
     check_int,
     check_or_draw_seed,
+    check_sequence,
     describe_code,
     suggest,
 )
@@ -33,14 +37,14 @@ from aftereffect.simulation._replications import (
     recipe_of,
 )
 from aftereffect.simulation._runs import (
-    DEFAULT_CHECKPOINTS,
     PolicyRuns,
     check_memory,
-    choose_checkpoints,
 )
 from aftereffect.simulation._study import Study
 from aftereffect.simulation._workers import Workers, run_tasks, worker_pool
 
+#: Regret is recorded at checkpoints only.
+DEFAULT_CHECKPOINTS, MAX_CHECKPOINTS = 50, 10_000
 #: A study has a curve in memory for each.
 MAX_REPLICATIONS = 10_000_000
 
@@ -141,6 +145,40 @@ class Plan:
             self.made_by,
         )
         return study if found == wanted else None
+
+
+def choose_checkpoints(horizon: int, wanted: int | Iterable[int]) -> tuple[int, ...]:
+    """Return increasing numbers of slots, the last of them the horizon.
+
+    A number asks for that many, evenly spaced in log time (fewer where rounding makes some equal);
+    a sequence is taken as it is. Regret is recorded at these slots only, so that memory and files
+    do not grow with the horizon.
+    """
+    if isinstance(wanted, Iterable):
+        given = tuple(
+            check_int("a checkpoint", slot, at_least=1, at_most=horizon)
+            for slot in check_sequence("checkpoints", wanted)
+        )
+        if not given or given[-1] != horizon or any(a >= b for a, b in pairwise(given)):
+            raise ParameterError(
+                f"checkpoints must increase and end with the horizon {horizon}, got {list(given)}"
+            )
+        return given
+    count = check_int("checkpoints", wanted, at_least=1, at_most=MAX_CHECKPOINTS)
+    if count >= horizon:
+        return tuple(range(1, horizon + 1))
+    return space_logarithmically(1, horizon, count)
+
+
+def space_logarithmically(first: int, last: int, count: int) -> tuple[int, ...]:
+    """Return so many slots, evenly spaced in log time, always with the last.
+
+    There are fewer where rounding makes some equal.
+
+    >>> space_logarithmically(1, 1_000, 4)
+    (1, 10, 100, 1000)
+    """
+    return tuple(sorted({round(slot) for slot in np.geomspace(last, first, count)}))
 
 
 def plan_study(

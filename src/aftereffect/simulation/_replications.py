@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 EngineChoice: TypeAlias = Literal["roundwise", "slotwise", "cuda"]
 ENGINE_CHOICES: tuple[EngineChoice, ...] = get_args(EngineChoice)
 #: What a user may ask for: one of them, or whichever fits.
-EngineRequest: TypeAlias = EngineChoice | Literal["auto"]
+EngineRequest: TypeAlias = Literal["roundwise", "slotwise", "cuda", "auto"]
 #: With `auto` a GPU plays studies of at least so many replications, and slots of all of them.
 AUTO_REPLICATIONS, AUTO_SLOTS = 10_000, 10**9
 

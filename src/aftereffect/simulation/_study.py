@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import numpy as np
 
@@ -44,7 +44,7 @@ from aftereffect.errors import (
 from aftereffect.policies import Policy
 from aftereffect.simulation._plot import plot_regret
 from aftereffect.simulation._replications import ENGINE_CHOICES, EngineChoice, give_facts
-from aftereffect.simulation._runs import PolicyRuns, Summary, Trace, trace_run
+from aftereffect.simulation._runs import PolicyRuns, Trace, trace_run
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -71,6 +71,24 @@ _SEAL = len(_MARK) + hashlib.sha256().digest_size
 #: The length of the footer, and the magic behind it.
 _END = 4 + len(_MAGIC)
 S = TypeVar("S", bound=Spec)
+
+
+class Summary(TypedDict):
+    """One policy's results in plain types, as ``--format json`` prints them."""
+
+    policy: str
+    bandit: str
+    engine: str
+    horizon: int
+    replications: int
+    seed: int
+    checkpoints: list[int]
+    regret_mean: list[float]
+    regret_sem: list[float] | list[None]
+    regret_p95: list[float]
+    pulls_mean: list[float]
+    rounds_mean: float
+    seconds: float
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
