@@ -2,12 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: docs pictures paper test test-fast oracles tests-all tests-fast style types layers demo crash-test fuzz bench bench-field bench-live test-gpu bench-gpu bench-service bench-lag real inference planning regret lint system clean help
+.PHONY: docs pictures dist matrix paper test test-fast oracles tests-all tests-fast style types layers demo crash-test fuzz bench bench-field bench-live test-gpu bench-gpu bench-service bench-lag real inference planning regret lint system clean help
 
 help:
 	@echo "make paper        reproduce the paper into paper/: figures, and a report on its claims"
 	@echo "make docs         build the site into docs/_build: open docs/_build/index.html"
 	@echo "make pictures     draw the pictures of the gallery again, with the code that it shows"
+	@echo "make dist         build wheel and sdist into dist/, check them, and try the wheel in an empty environment"
+	@echo "make matrix       test that wheel on every Python that is here, with the newest and the lowest dependencies"
 	@echo "make test         lint, types, layers, the site, tests, doctests"
 	@echo "make test-fast    the same without the tests that compile, start a browser, a database or a server, or are slow"
 	@echo "make oracles      compute again what the independent simulators lose, which tests compare with"
@@ -53,6 +55,22 @@ tests-fast: .venv/installed-dev
 docs: .venv/installed-dev
 	$(BIN)/sphinx-build --write-all --fail-on-warning --keep-going --quiet docs docs/_build
 	$(BIN)/python docs/check_site.py docs/_build
+
+# What is released: both files, checked, and tried where nothing else is installed.
+dist:
+	rm -rf dist build/dist build/bare
+	$(PYTHON) -m venv build/dist
+	build/dist/bin/python -m pip install --quiet --disable-pip-version-check build twine
+	build/dist/bin/python -m build --outdir dist
+	build/dist/bin/python -m twine check --strict dist/*
+	$(PYTHON) -m venv build/bare
+	build/bare/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	build/bare/bin/aftereffect --version
+	cd build/bare && bin/aftereffect simulate --policy settle-ucb --policy ucb1 --means .9,.5 --delay "interval(3,9)" --horizon 1000 --replications 20 --seed 1
+	cd build/bare && ! bin/aftereffect status shop
+
+matrix: dist
+	$(PYTHON) tests/support/matrix.py docs/understand/tested.md
 
 pictures: .venv/installed-dev
 	$(BIN)/python docs/draw_pictures.py

@@ -67,6 +67,7 @@ COMPILING = (
 LONGEST = (
     "tests/live/test_machine.py",
     "tests/live/test_crash.py",
+    "tests/cli/test_site.py",
     "tests/policies/test_policies.py",
     "tests/bandits/test_adversarial_bandit.py",
     "tests/simulation/test_compiled.py",

@@ -34,7 +34,7 @@ from aftereffect.cli._shared import (
     read_share,
 )
 from aftereffect.errors import CorruptionError, ParameterError, UnlikelyTotalError
-from aftereffect.live import DEFAULT_POLICY, DEFAULT_STORAGE, Experiment
+from aftereffect.live import DEFAULT_POLICY, DEFAULT_STORAGE, Experiment, ExportForm
 
 if TYPE_CHECKING:
     from aftereffect.planning import Plan
@@ -421,16 +421,26 @@ def results(
     RESULTS.show(found, format)
 
 
-def export(name: Name, /, *, out: OutputFile, storage: StorageUrl = DEFAULT_STORAGE) -> None:
+def export(
+    name: Name,
+    /,
+    *,
+    out: OutputFile,
+    form: ExportForm = "slots",
+    storage: StorageUrl = DEFAULT_STORAGE,
+) -> None:
     """Save the whole history of an experiment to a file.
 
     Parameters
     ----------
     out
         A .csv file, or a .parquet file (needs the extra "data").
+    form
+        What a row is for: "slots" has all that was recorded of a slot. "mmm" is for marketing mix
+        models, with a column per arm. "clusters" is for analyses in which rounds are clusters.
     """
     with Experiment.open(name, storage=storage) as experiment:
-        experiment.export(out)
+        experiment.export(out, form=form)
     print(out)
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlsplit
 
-from aftereffect._core import atomic_write, check_int, check_writable
+from aftereffect._core import atomic_write, check_int, check_writable, parse
 from aftereffect.errors import (
     AftereffectError,
     ConflictError,
@@ -33,11 +33,13 @@ from aftereffect.errors import (
     ServiceError,
     UnlikelyTotalError,
 )
+from aftereffect.inference import Guardrail
 from aftereffect.live import (
     HISTORY_SUFFIXES,
     ArmStatus,
     Decision,
     Difference,
+    ExportForm,
     Slot,
     SlotRecord,
     Status,
@@ -48,6 +50,7 @@ from aftereffect.live import (
     check_key,
     check_results,
     read_totals,
+    save_history,
 )
 
 if TYPE_CHECKING:
@@ -353,9 +356,22 @@ class RemoteExperiment:
                 break
         return records
 
-    def export(self, path: str | os.PathLike[str]) -> None:
-        """Write the history into a .csv or a .parquet file."""
+    def export(self, path: str | os.PathLike[str], *, form: ExportForm = "slots") -> None:
+        """Write the history into a .csv or a .parquet file, in the form that a tool reads.
+
+        The client makes forms for other tools itself, from the history.
+        """
         target = check_writable(path, HISTORY_SUFFIXES)
+        if form != "slots":
+            status, records = self.status(), self.history()
+            arms = [arm.arm for arm in status.arms]
+            names = (
+                *status.covariates,
+                *(parse(each, Guardrail).name for each in status.guardrails),
+            )
+            with atomic_write(target) as draft:
+                save_history(records, arms, names, draft, target.suffix.lower(), form)
+            return
         self._transport.save(f"{self._path}/export?format={target.suffix.lower()[1:]}", target)
 
     def verify(self) -> Verification:

@@ -28,6 +28,7 @@ from aftereffect.live.maintenance import (
 from aftereffect.live.records import (
     HISTORY_SUFFIXES,
     Decision,
+    ExportForm,
     Slot,
     SlotRecord,
     TotalInput,
@@ -35,6 +36,7 @@ from aftereffect.live.records import (
     TotalsInput,
     lay_out_records,
     read_totals,
+    save_history,
     write_csv,
 )
 from aftereffect.live.settings import MAX_ARMS, MAX_LIVE_SLOTS, MAX_UNIT_LENGTH
@@ -69,6 +71,7 @@ __all__ = [
     "Experiment",
     "ExperimentLike",
     "ExperimentState",
+    "ExportForm",
     "HistoryInput",
     "Link",
     "Log",
@@ -107,6 +110,7 @@ __all__ = [
     "read_time",
     "read_totals",
     "remove_exported",
+    "save_history",
     "write_csv",
 ]
 
@@ -175,8 +179,8 @@ class ExperimentLike(Protocol):
     def history(self, after: int = -1, limit: int | None = None) -> list[SlotRecord]:
         """The slots after one, at most so many."""
 
-    def export(self, path: str | os.PathLike[str]) -> None:
-        """Write the history into a .csv or a .parquet file."""
+    def export(self, path: str | os.PathLike[str], *, form: ExportForm = "slots") -> None:
+        """Write the history into a .csv or a .parquet file, in the form that a tool reads."""
 
     def verify(self) -> Verification:
         """Check every event and derive every decision again."""

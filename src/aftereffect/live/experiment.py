@@ -28,6 +28,7 @@ from aftereffect.live.maintenance import Verification, find_record, verify_exper
 from aftereffect.live.records import (
     HISTORY_SUFFIXES,
     Decision,
+    ExportForm,
     Slot,
     SlotRecord,
     TotalRecord,
@@ -446,15 +447,27 @@ class Experiment:
         """
         return find_results(self._log, level, stop_when_loss_below)
 
-    def export(self, path: str | os.PathLike[str]) -> None:
-        """Write the history to a .csv or a .parquet file (needs the extra ``data``)."""
+    def export(self, path: str | os.PathLike[str], *, form: ExportForm = "slots") -> None:
+        """Write the history to a .csv or a .parquet file (needs the extra ``data``).
+
+        Parameters
+        ----------
+        path
+            The file.
+        form
+            ``slots`` is all that was recorded, a row per slot. ``mmm`` is for marketing mix models:
+            date, total, and a column for each arm with 1 where it was played. ``clusters`` is for
+            analyses of experiments in clusters: date, round, arm and total of each slot that has a
+            total.
+        """
         if Path(path).suffix.lower() == ".parquet":
             require_extra("data")
         target = check_writable(path, HISTORY_SUFFIXES)
         with self._log.reading() as (view, state), atomic_write(target) as draft:
             records = self._log.read_records(view, state, 0, state.next_slot)
             names = (*self.settings.covariates, *self.settings.guarded)
-            save_history(records, names, draft, target.suffix.lower())
+            suffix = target.suffix.lower()
+            save_history(records, self.settings.arms, names, draft, suffix, form)
 
     def verify(self) -> Verification:
         """Check every event, derive every decision again, and compare snapshot and log."""
