@@ -183,7 +183,7 @@ def test_a_faulty_decision_is_caught_by_the_driver_and_by_the_battery(answer, mo
     monkeypatch.setattr(_replications, "rehearse", lambda *_: None)  # then machine code must notice
     with pytest.raises(ae.ParameterError, match=message):
         ae.simulate(policy, ae.StochasticBandit([0.9, 0.1]), 10, 1)
-    monkeypatch.setattr("aftereffect.testing.policies.check_spec", lambda policy: None)
+    monkeypatch.setattr("aftereffect.testing.simulated.check_spec", lambda policy: None)
     with pytest.raises(AssertionError, match=message):
         check_policy(policy)
 
@@ -370,7 +370,7 @@ class Forgetful(Spoiled):
 
 @pytest.mark.compiled
 def test_the_battery_finds_hidden_state(monkeypatch):
-    monkeypatch.setattr("aftereffect.testing.policies.check_spec", lambda policy: None)
+    monkeypatch.setattr("aftereffect.testing.simulated.check_spec", lambda policy: None)
     with pytest.raises(AssertionError, match=r"same seed|copy of its state"):
         check_policy(Forgetful())
 
@@ -382,9 +382,27 @@ def test_the_battery_finds_kernels_that_would_be_compiled_again_and_again(monkey
                 ae.RoundRobin().kernels()._replace(decide=lambda state, params, t, rng: (0, 1, 1))
             )
 
-    monkeypatch.setattr("aftereffect.testing.policies.check_spec", lambda policy: None)
+    monkeypatch.setattr("aftereffect.testing.simulated.check_spec", lambda policy: None)
     with pytest.raises(AssertionError, match="the same functions every time"):
         check_policy(Remaking())
+
+
+def second_half(state, params, t, rng):
+    return int(2 * t >= params.arms), 1, 1
+
+
+def test_the_battery_finds_a_policy_that_needs_the_horizon(monkeypatch):
+    monkeypatch.setattr("aftereffect.testing.simulated.check_spec", lambda policy: None)
+    policy = type(
+        "Halves",
+        (Spoiled,),
+        {
+            "kernels": lambda self: ae.RoundRobin().kernels()._replace(decide=second_half),
+            "params": lambda self, arms, horizon: Turns(horizon, np.zeros(1)),
+        },
+    )()
+    with pytest.raises(AssertionError, match="set needs_horizon = True"):
+        check_policy(policy)
 
 
 @pytest.mark.parametrize(
@@ -405,7 +423,7 @@ def test_the_battery_finds_kernels_that_would_be_compiled_again_and_again(monkey
     ],
 )
 def test_the_battery_says_what_to_do(decide, message, monkeypatch):
-    monkeypatch.setattr("aftereffect.testing.policies.check_spec", lambda policy: None)
+    monkeypatch.setattr("aftereffect.testing.simulated.check_spec", lambda policy: None)
     policy = type(
         "Odd",
         (ae.RoundRobin,),
