@@ -2,11 +2,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: paper test test-fast oracles tests-all tests-fast style types layers demo crash-test fuzz bench bench-field bench-live bench-service bench-lag real inference planning regret lint system clean help
+.PHONY: docs pictures dist matrix paper test test-fast oracles tests-all tests-fast style types layers demo crash-test fuzz bench bench-field bench-live test-gpu bench-gpu bench-service bench-lag real inference planning regret lint system clean help
 
 help:
 	@echo "make paper        reproduce the paper into paper/: figures, and a report on its claims"
-	@echo "make test         lint, types, layers, tests, doctests"
+	@echo "make docs         build the site into docs/_build: open docs/_build/index.html"
+	@echo "make pictures     draw the pictures of the gallery again, with the code that it shows"
+	@echo "make dist         build wheel and sdist into dist/, check them, and try the wheel in an empty environment"
+	@echo "make matrix       test that wheel on every Python that is here, with the newest and the lowest dependencies"
+	@echo "make test         lint, types, layers, the site, tests, doctests"
 	@echo "make test-fast    the same without the tests that compile, start a browser, a database or a server, or are slow"
 	@echo "make oracles      compute again what the independent simulators lose, which tests compare with"
 	@echo "make demo         watch live experiments on a simulated world, in your browser"
@@ -18,6 +22,8 @@ help:
 	@echo "make inference    how often answers to \"who won?\" are wrong, and how soon they come, into docs/inference.md"
 	@echo "make planning     whether plans keep what they promise in weeks that they have not seen, into docs/planning.md"
 	@echo "make bench-field  measure other libraries and hand-written loops at the same work, and put the table into docs/field.md"
+	@echo "make test-gpu     compare the engine cuda with the CPU, on a machine with an NVIDIA GPU"
+	@echo "make bench-gpu    measure it there beside CPU cores, JAX and hand-written CUDA, into docs/gpu.md"
 	@echo "make bench-live   measure live experiments beside raw SQLite and Optuna, and one with a million slots"
 	@echo "make bench-service  the same over HTTP, with eight clients, and beside sixty readers"
 	@echo "make bench-lag    how often the bands of estimated lags are right"
@@ -28,7 +34,7 @@ paper: .venv/installed-paper
 
 # Types and layers are checked while the tests run: each takes one core.
 test: style system
-	$(MAKE) --no-print-directory --jobs=2 tests-all types layers
+	$(MAKE) --no-print-directory --jobs=2 tests-all types layers docs
 
 test-fast: style
 	$(MAKE) --no-print-directory --jobs=2 tests-fast types layers
@@ -44,6 +50,30 @@ tests-all: .venv/installed-dev
 
 tests-fast: .venv/installed-dev
 	$(PYTEST) --dist worksteal --no-compiler -m "not (compiled or browser or postgres or server or slow)"
+
+# Any warning is an error, and so is a link that leads nowhere. Nothing is loaded from the network.
+docs: .venv/installed-dev
+	$(BIN)/sphinx-build --write-all --fail-on-warning --keep-going --quiet docs docs/_build
+	$(BIN)/python docs/check_site.py docs/_build
+
+# What is released: both files, checked, and tried where nothing else is installed.
+dist:
+	rm -rf dist build/dist build/bare
+	$(PYTHON) -m venv build/dist
+	build/dist/bin/python -m pip install --quiet --disable-pip-version-check build twine
+	build/dist/bin/python -m build --outdir dist
+	build/dist/bin/python -m twine check --strict dist/*
+	$(PYTHON) -m venv build/bare
+	build/bare/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	build/bare/bin/aftereffect --version
+	cd build/bare && bin/aftereffect simulate --policy settle-ucb --policy ucb1 --means .9,.5 --delay "interval(3,9)" --horizon 1000 --replications 20 --seed 1
+	cd build/bare && ! bin/aftereffect status shop
+
+matrix: dist
+	$(PYTHON) tests/support/matrix.py docs/understand/tested.md
+
+pictures: .venv/installed-dev
+	$(BIN)/python docs/draw_pictures.py
 
 lint: style types layers
 
@@ -91,6 +121,13 @@ planning: .venv/installed-plot
 bench-field: .venv/installed-plot
 	$(BIN)/python benchmarks/field.py --write docs/field.md
 
+# Both need an NVIDIA GPU.
+test-gpu: .venv/installed-dev .venv/installed-gpu
+	$(PYTEST) tests/simulation/test_gpu.py
+
+bench-gpu: .venv/installed-plot .venv/installed-gpu
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/gpu.py docs/gpu.md
+
 bench-live: .venv/installed-live
 	$(BIN)/python benchmarks/live.py
 
@@ -121,4 +158,4 @@ system:
 	touch $@
 
 clean:
-	rm -rf .venv .venv-field paper paper-quick beyond beyond-quick regret inference planning build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-field paper paper-quick beyond beyond-quick regret inference planning build dist docs/_build docs/generated .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -3,34 +3,46 @@
 import atexit
 import gc
 import os
+import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
+from importlib import import_module
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent
+#: Programs that build the site, and what they make.
+collect_ignore_glob = ["docs/*.py", "docs/_build", "docs/generated"]
 #: Marks of all tests in a folder or file; `pyproject.toml` says what the marks mean. Other tests
 #: that compile say so by themselves.
 MARKS_BY_PATH = {
     "README.md": "compiled",
     "docs": "compiled",
+    "src/aftereffect/errors.py": "compiled",
     "src/aftereffect/simulation/_compiled.py": "compiled",
+    "src/aftereffect/simulation/_cuda.py": "compiled",
     "src/aftereffect/simulation/_runs.py": "compiled",
     "src/aftereffect/sweeps": "compiled",
-    "src/aftereffect/testing/bandits.py": "compiled",
+    "src/aftereffect/testing/simulated.py": "compiled",
     "tests/bandits/test_agreement.py": "compiled",
     "tests/bandits/test_bandits.py": "compiled",
     "tests/bandits/test_engines.py": "compiled",
     "tests/bandits/test_independent.py": "compiled",
     "tests/cli/test_import.py": "compiled",
     "tests/cli/test_simulate.py": "compiled",
+    "tests/live/test_covariates.py": "compiled",
     "tests/live/test_crash.py": "slow",
+    "tests/live/test_guardrails.py": "compiled",
     "tests/live/test_machine.py": "slow",
+    "tests/live/test_plans.py": "compiled",
+    "tests/live/test_results.py": "compiled",
     "tests/service": "server",
     "tests/simulation": "compiled",
+    "tests/support/simulated_gpu.py": "compiled",
     "tests/sweeps": "compiled",
 }
 #: Marks of the tests in a folder that use a fixture.
@@ -38,6 +50,7 @@ MARKS_BY_FIXTURE = {
     ("tests", "browser"): "browser",
     ("tests", "postgres"): "postgres",
     ("tests", "service"): "server",
+    ("tests/cli", "weather"): "compiled",  # its policy looks at every slot
     ("tests/reproduction", "folder"): "compiled",  # one that was played
 }
 #: An example that names one of these compiles.
@@ -52,23 +65,24 @@ COMPILING = (
 )
 #: The files that take longest, which are begun first: else one of them could be left to one core.
 LONGEST = (
+    "tests/policies/test_policies.py",
     "tests/live/test_machine.py",
     "tests/live/test_crash.py",
-    "tests/policies/test_policies.py",
-    "tests/bandits/test_adversarial_bandit.py",
-    "tests/simulation/test_compiled.py",
-    "tests/service/test_service.py",
-    "tests/policies/test_adaptive_switchback.py",
+    "tests/cli/test_site.py",
     "tests/service/test_page.py",
-    "tests/bandits/test_agreement.py",
     "tests/bandits/test_bandits.py",
-    "tests/simulation/test_executors.py",
-    "tests/bandits/test_engines.py",
-    "tests/cli/test_live.py",
+    "tests/simulation/test_compiled.py",
+    "tests/bandits/test_adversarial_bandit.py",
+    "tests/policies/test_adaptive_switchback.py",
+    "tests/service/test_service.py",
     "tests/lag/test_lag.py",
+    "tests/bandits/test_engines.py",
+    "tests/simulation/test_executors.py",
+    "tests/cli/test_live.py",
     "tests/reproduction/test_paper.py",
-    "tests/live/test_slot_policies.py",
     "tests/core/test_fuzz_specs.py",
+    "tests/bandits/test_agreement.py",
+    "tests/live/test_slot_policies.py",
     "tests/live/test_failures.py",
     "tests/live/test_policies.py",
     "tests/bandits/test_demand.py",
@@ -132,6 +146,15 @@ def pytest_configure(config):
         sys.meta_path.insert(0, _NoCompiler())
 
 
+def pytest_collectstart():
+    """Import the package as its users do.
+
+    If pytest came first to one of its modules, it would execute that a second time, and classes of
+    errors would not be those that others raise.
+    """
+    import_module("aftereffect")
+
+
 def pytest_ignore_collect(collection_path, config):
     """Without a compiler, do not even import files whose tests all compile."""
     if config.getoption("--no-compiler") and "compiled" in _marks_of(collection_path):
@@ -184,8 +207,44 @@ def _marks(item):
         yield "postgres"
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _nothing_is_left() -> Iterator[None]:
+    """No test and no example writes into the folder in which it runs; caches begin with a dot."""
+    before = set(os.listdir())
+    yield
+    ignored = (ROOT / ".gitignore").read_text().replace("/", "").splitlines()
+    left = {name for name in set(os.listdir()) - before.union(ignored) if name[0] != "."}
+    assert not left, f"tests left {', '.join(sorted(left))} in {os.getcwd()}"
+
+
 @pytest.fixture(autouse=True)
-def _in_own_folder(request: pytest.FixtureRequest) -> None:
-    """Examples in documents run in a folder of their own: the files that they make go with it."""
-    if isinstance(request.node, pytest.DoctestItem):
-        request.getfixturevalue("monkeypatch").chdir(request.getfixturevalue("tmp_path"))
+def _in_own_folder(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Examples in documents run in a folder of their own: the files that they make go with it.
+
+    So do the modules that a document shows, and the policies that these register.
+    """
+    if not isinstance(request.node, pytest.DoctestItem):
+        yield
+        return
+    folder, patch = request.getfixturevalue("tmp_path"), request.getfixturevalue("monkeypatch")
+    (folder / "benchmarks").symlink_to(ROOT / "benchmarks")
+    patch.chdir(folder)
+    if request.path.suffix == ".md" and (names := save_named_blocks(request.path, folder)):
+        from aftereffect._core import spec  # here: not before its folders are named
+
+        patch.syspath_prepend(folder)
+        patch.setattr(spec, "_REGISTRY", dict(spec._REGISTRY))
+        yield
+        for name in names:
+            sys.modules.pop(name.removesuffix(".py"), None)
+        return
+    yield
+
+
+def save_named_blocks(document: Path, folder: Path) -> list[str]:
+    """Save the files that a document shows: blocks that begin with a comment with a name."""
+    pattern = r"^```\w+\n(# (\w+\.\w+)\n.*?)^```"
+    blocks = re.findall(pattern, document.read_text(), re.DOTALL | re.MULTILINE)
+    for block, name in blocks:
+        (folder / name).write_text(block)
+    return [name for _, name in blocks]

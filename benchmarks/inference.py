@@ -2,11 +2,13 @@
 
 ``make inference``. Experiments are played in made-up worlds and on a real series, and analysed
 after every block, as an impatient user does. An alarm is an interval that excludes 0 though arms do
-not differ. What is finished is kept in a folder, so that a run can be stopped and continued: all
-kinds of experiments grow together.
+not differ. What is finished is kept in a folder, so that a run can be stopped and continued by the
+same code: all kinds of experiments grow together, and ``--tables`` writes what is finished.
 """
 
 import argparse
+import hashlib
+import inspect
 import json
 import math
 import sys
@@ -21,7 +23,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 import aftereffect as ae
-from aftereffect._core import Vector, check_writable
+from aftereffect import inference
+from aftereffect._core import Vector, check_writable, sources_digest
 from aftereffect.inference import Trial
 from aftereffect.inference._analysis import believe
 from aftereffect.inference._candidates import learn_season
@@ -33,12 +36,10 @@ from tables import replace_between_markers, split_at_markers
 
 BEGIN, END = "<!-- inference: written by make inference -->", "<!-- /inference -->"
 SERIES = str(Path(__file__).parent / "data" / "traffic.csv.gz")
-HOURS, SEED, ALPHA, BATCH = 8 * 7 * 24, 60_000, 0.05, 25
+HOURS, SEED, ALPHA, BATCH = 8 * 7 * 24, 74_000, 0.05, 25
 #: The share of the control, and the loss per slot at which the rule stops, as a part of its mean.
 SHARE, LOSS = 0.2, 0.001
 DELAY = "interval(0, 11)"
-#: Parts of all runs after which the next part of the study begins.
-STAGES = (0.125, 0.25, 0.5, 1.0)
 REAL = "real series"
 #: Blocks of the fixed switchbacks in hours, and the first hours of a block that are left out.
 FIXED = {12: 6, 24: 12, 48: 24}
@@ -93,13 +94,28 @@ def list_worlds() -> dict[str, Any]:
     }
 
 
+def make_task(part: Part) -> Task:
+    """The first run of a part."""
+    bandit = list_worlds()[part.world](part.lift)
+    policy = Recording(ae.parse(part.policy)).with_calendar(bandit.calendar)
+    return Task(policy, bandit, "slotwise", HOURS, (HOURS,), SEED, range(1))
+
+
 @cache
 def prepare_part(part: Part) -> tuple[Task, Any]:
     """Compile a part, once in a process."""
-    bandit = list_worlds()[part.world](part.lift)
-    policy = Recording(ae.parse(part.policy)).with_calendar(bandit.calendar)
-    task = Task(policy, bandit, "slotwise", HOURS, (HOURS,), SEED, range(1))
+    task = make_task(part)
     return task, prepare(task)
+
+
+def describe_version(part: Part) -> str:
+    """What decides the numbers of a part: its seed, and the code that plays and analyses it."""
+    task, folder = make_task(part), Path(inference.__file__).parent
+    given = "".join(map(inspect.getsource, (analyse, look_for_alarm, peek, test_blocks)))
+    analysis = sources_digest(sorted(folder.glob("_*.py"))) + given
+    world = str(task.bandit).replace(SERIES, Path(SERIES).name)
+    digest = hashlib.sha256((world + task.made_by + analysis).encode()).hexdigest()
+    return f"seed {SEED}, code {digest[:16]}"
 
 
 def play(part: Part, first: int, last: int) -> list[Trial]:
@@ -245,8 +261,9 @@ def write_cover(found: Found) -> tuple[str, Verdicts]:
     lines = [
         "### When it stops, and whether the truth is covered\n",
         "| world | lift | runs | stopped within 8 weeks | median day | covered at the stop | "
-        "at every look | difference shown | median day | half width after 8 weeks |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "stopped and not covered | at every look | difference shown | median day | "
+        "half width after 8 weeks |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for part, rows in sorted(
         found.items(), key=lambda item: list(list_worlds()).index(item[0].world)
@@ -260,6 +277,7 @@ def write_cover(found: Found) -> tuple[str, Verdicts]:
                 show_rate(columns["stopped"]),
                 show(np.median(columns["stop day"])),
                 f"**{cover}**",
+                show_rate(columns["stopped"] * (1 - columns["covered"])),
                 show_rate(columns["ever"]),
                 show_rate(columns["alarm"]),
                 show(np.median(columns["day"])),
@@ -327,17 +345,17 @@ def find_upper_end(count: int, runs: int) -> float:
     return low
 
 
-def read_rows(path: Path, part: Part) -> list[dict[str, float]] | None:
-    """What was found of a part until now; None if the file is that of another part."""
+def read_rows(path: Path, head: list[Any]) -> list[dict[str, float]] | None:
+    """What was found of a part until now; None if it was another part, or another version of it."""
     if not path.exists():
         return []
-    head, *rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-    return rows if Part(*head) == part else None
+    first, *rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return rows if first == head else None
 
 
-def add_rows(path: Path, part: Part, rows: list[dict[str, float]]) -> None:
+def add_rows(path: Path, head: list[Any], rows: list[dict[str, float]]) -> None:
     """Keep what was found of some more runs, all of them or none."""
-    lines = [] if path.exists() else [part]
+    lines = [] if path.exists() else [head]
     text = "".join(json.dumps(line) + "\n" for line in [*lines, *rows])
     with path.open("a", encoding="utf-8") as file:
         file.write(text)
@@ -349,33 +367,40 @@ def main() -> int:
     parser.add_argument("document", type=Path, help=f"its text between {BEGIN} and {END} changes")
     parser.add_argument("--runs", type=int, default=2_000, help="runs without a difference")
     parser.add_argument("--folder", type=Path, default=Path("inference"), help="finished runs")
+    parser.add_argument("--jobs", type=int, help="processes; by default one for each core")
+    parser.add_argument("--tables", action="store_true", help="play no more: write what is there")
     options = parser.parse_args()
     document = check_writable(options.document, (".md",))
     split_at_markers(document.read_text(encoding="utf-8"), BEGIN, END)
     options.folder.mkdir(exist_ok=True)
     parts, start = list(list_parts(options.runs)), time.monotonic()
-    with ProcessPoolExecutor() as pool:
-        for stage in STAGES:
-            jobs = []
-            for number, (part, runs, whole) in enumerate(parts):
-                path = options.folder / f"{number}.jsonl"
-                rows = read_rows(path, part)
-                if rows is None:
-                    print(f"{path} is of another version: remove it", file=sys.stderr)
-                    return 2
-                for first in range(len(rows), math.ceil(stage * runs / BATCH) * BATCH, BATCH):
-                    jobs.append((path, part, first, first + BATCH, first < whole))
-            paths, *given = zip(*jobs, strict=True) if jobs else [()] * 5
-            for path, part, rows in zip(paths, given[0], pool.map(work, *given), strict=True):
-                add_rows(path, part, rows)
-            print(f"{time.monotonic() - start:6.0f} s  {stage:.1%} of all runs", flush=True)
+    heads = [[*part, describe_version(part)] for part, *_ in parts]
+    paths = [options.folder / f"{number}.jsonl" for number in range(len(parts))]
+    for path, head in zip(paths, heads, strict=True):
+        if read_rows(path, head) is None:
+            print(f"{path} is of another version: remove it", file=sys.stderr)
+            return 2
+    jobs = []
+    for number, (part, runs, whole) in enumerate(parts):
+        done = len(read_rows(paths[number], heads[number]) or [])
+        for first in range(done, runs if not options.tables else 0, BATCH):
+            jobs.append((first / runs, number, part, first, first + BATCH, first < whole))
+    jobs.sort(key=lambda job: job[0])  # all parts grow evenly
+    with ProcessPoolExecutor(options.jobs) as pool:
+        shares, numbers, *given = zip(*jobs, strict=True) if jobs else [()] * 6
+        for share, number, rows in zip(shares, numbers, pool.map(work, *given), strict=True):
+            add_rows(paths[number], heads[number], rows)
+            print(f"{time.monotonic() - start:6.0f} s  {share:.1%} of all runs", flush=True)
     found = {
-        part: read_rows(options.folder / f"{number}.jsonl", part) or []
-        for number, (part, *_) in enumerate(parts)
+        part: rows
+        for (part, *_), path, head in zip(parts, paths, heads, strict=True)
+        if (rows := read_rows(path, head))
     }
     report, verdicts = write_report(found)
     claims = "\n".join(f"- {'kept' if kept else '**missed**'}: {text}" for kept, text in verdicts)
-    text = "\n\n".join([f"Seed {SEED}.", report, f"### Claims\n\n{claims}"])
+    played, wanted = sum(map(len, found.values())), sum(runs for _, runs, _ in parts)
+    head = f"Seed {SEED:,}. Finished are {played:,} of {wanted:,} experiments."
+    text = "\n\n".join([head, report, f"### Claims\n\n{claims}"])
     replace_between_markers(document, BEGIN, END, text)
     for kept, line in verdicts:
         print(f"{'kept' if kept else 'missed'}: {line}")

@@ -9,17 +9,22 @@ missed.
 import argparse
 import json
 import math
+import resource
+import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import aftereffect as ae
 from aftereffect._core import check_writable
+from aftereffect.bandits import Defects
 from aftereffect.planning._designs import check_design
 from aftereffect.planning._history import read_past
 from aftereffect.planning._outcomes import Job, play_world
@@ -31,36 +36,52 @@ from aftereffect.planning._worlds import (
     read_lags,
     read_lifts,
 )
-from aftereffect.rewards import read_dated_totals
+from aftereffect.rewards import DatedTotals, read_dated_totals
 from tables import replace_between_markers, split_at_markers
 
 BEGIN, END = "<!-- planning: written by make planning -->", "<!-- /planning -->"
 SERIES = str(Path(__file__).parent / "data" / "traffic.csv.gz")
-SEED, WEEK = 71_000, 168
+SEED, WEEK = 72_000, 168
+#: Weeks in which a larger share of the slots has no total are not planned with.
+MAX_HOLES = 0.25
 #: Weeks of the history, weeks before it that still arrive in it, and weeks of the experiment.
 SEEN, BEFORE, WEEKS = 8, 2, 6
-ARMS, LIFT, LAG, RUNS, WORLDS = 2, "10..25%", "0..24h", 30, 4
-ADAPTIVE = "floors(adaptive-switchback, [0.1, 0])"
+ARMS, LIFT, LAG, RUNS, WORLDS = 2, "10..25%", "0..24h", 64, 16
+#: The candidates of each plan.
+DESIGNS, ADAPTIVE = 4, "floors(adaptive-switchback, [0.1, 0])"
+
+#: A plan whose time is measured: four arms, and three designs.
+SPEED_OPTIONS = (
+    *("--slot", "1h", "--arms", "4", "--lift", "5..15%", "--lag", "12h", "--weeks", "8"),
+    *("--jobs", "2", "--seed", "1", "--design", "floors(adaptive-switchback, [0.1, 0, 0, 0])"),
+    *("--design", "fixed-switchback(block=24, blocks_per_arm=3)"),
+    *("--design", "fixed-switchback(block=48, blocks_per_arm=2)"),
+)
 
 
-def plan_and_live(number: int, runs: int) -> dict[str, Any]:
-    """Make a plan from weeks of the series, and play its designs in the weeks that follow."""
+def plan_and_live(number: int, runs: int, known: dict[str, Any] | None) -> dict[str, Any]:
+    """Make a plan from weeks of the series, and play its designs in the weeks that follow.
+
+    What is known of an earlier run is not done again.
+    """
     dated = read_dated_totals(SERIES, "1h")
     rng = np.random.default_rng([SEED, number])
-    filled, first = dated.history.totals, -dated.history.first % WEEK
-    monday = int(rng.integers(BEFORE, (len(filled) - first) // WEEK - SEEN - WEEKS + 1))
-    begin = first + WEEK * monday
+    filled, begin = dated.history.totals, draw_window(dated, rng)
     start = begin + SEEN * WEEK
+    holes = float(np.isnan(dated.totals[start : start + WEEKS * WEEK]).mean())
     rows = [
         (dated.start + timedelta(hours=slot), None if math.isnan(total) else float(total))
         for slot, total in zip(range(begin, start), dated.totals[begin:start], strict=True)
     ]
     asked = {"slot": "1h", "arms": ARMS, "lift": LIFT, "lag": LAG, "weeks": WEEKS}
-    plan = ae.plan(rows, **asked, runs=runs, power=False, seed=SEED + number, jobs=1)
+    seed = SEED + number
+    if known is None:
+        plan = ae.plan(rows, **asked, runs=runs, power=False, seed=seed, jobs=1)
+        known = {"plan": plan.to_dict(), "lived": {each.design: [] for each in plan.promises}}
+    limit, lived = known["plan"]["stop_when_loss_below"], known["lived"]
     past, _ = read_past(rows, "1h")
     recipe = Recipe(past, ARMS, read_lifts(LIFT), read_lags(LAG, "1h"), SEED + 500_000 + number)
     slots = WEEKS * WEEK
-    lived: dict[str, list[Any]] = {promise.design: [] for promise in plan.promises}
     for world_number in range(WORLDS):
         lifts = draw_lifts(recipe.lifts.draw(rng), ARMS, rng)
         delay = draw_delay(recipe.lags.draw(rng), rng)
@@ -72,6 +93,7 @@ def plan_and_live(number: int, runs: int) -> dict[str, Any]:
             start=(BEFORE + SEEN) * WEEK,
             weeks_before=SEEN,
             shuffle=False,
+            feed=Defects(missing=holes),
             history_delayed=True,
         )
         demand = filled[start : start + slots]
@@ -80,9 +102,26 @@ def plan_and_live(number: int, runs: int) -> dict[str, Any]:
         world = World(bandit, demand, lifts, float(window[reach:].max()) * (1 + max(lifts)))
         for name, outcomes in lived.items():
             design = check_design(name, ARMS, slots)
-            job = Job(recipe, design, (), slots, plan.stop_when_loss_below, (slots,))
-            outcomes.append(play_world(job, world, world_number))
-    return {"plan": plan.to_dict(), "lived": lived}
+            job = Job(recipe, design, (), slots, limit, (slots,))
+            if len(outcomes) == world_number:
+                outcomes.append(play_world(job, world, world_number))
+    return known
+
+
+def is_complete(found: dict[str, Any]) -> bool:
+    """Whether all worlds of a plan were played."""
+    return all(len(outcomes) == WORLDS for outcomes in found["lived"].values())
+
+
+def draw_window(dated: DatedTotals, rng: np.random.Generator) -> int:
+    """The first slot of a history that can be planned with, before weeks that are as complete."""
+    first = -dated.history.first % WEEK
+    most = (len(dated.totals) - first) // WEEK - SEEN - WEEKS + 1
+    while True:
+        begin = first + WEEK * int(rng.integers(BEFORE, most))
+        parts = np.split(dated.totals[begin : begin + (SEEN + WEEKS) * WEEK], [SEEN * WEEK])
+        if all(np.isnan(part).mean() < MAX_HOLES for part in parts):
+            return begin
 
 
 def find_reach(delay: ae.delays.LagLaw) -> int:
@@ -101,44 +140,52 @@ def judge(found: list[dict[str, Any]]) -> tuple[str, list[tuple[bool, str]]]:
     verdicts, slots = [], WEEKS * WEEK
     names = ["adaptive-switchback", "fixed switchbacks"]
     for name, is_adaptive in zip(names, (True, False), strict=True):
-        ratios, inside, ends, inside_ends = [], [], [], []
+        ratios: list[list[float]] = []  # by plan
+        inside, ends, inside_ends = ([] for _ in range(3))
         for each in found:
+            for values in (ratios, inside, ends, inside_ends):
+                values.append([])
             for promise in map(ae.planning.Promise.from_dict, each["plan"]["promises"]):
                 if (promise.design == ADAPTIVE) != is_adaptive:
                     continue
                 for outcome in each["lived"][promise.design]:
                     lost, _, end, *_ = outcome
-                    ratios.append(lost / promise.loss_median)
-                    inside.append(promise.loss_low <= lost <= promise.loss_high)
+                    ratios[-1].append(lost / promise.loss_median)
+                    inside[-1].append(promise.loss_low <= lost <= promise.loss_high)
                     if is_adaptive:  # an end after the last slot counts as the last slot
                         at = slots if end is None else end
                         low, middle, high = (
                             slots if number is None else number
                             for number in (promise.end_low, promise.end_median, promise.end_high)
                         )
-                        ends.append(at / middle)
-                        inside_ends.append(low <= at <= high)
+                        ends[-1].append(at / middle)
+                        inside_ends[-1].append(low <= at <= high)
         pairs = (("loss", ratios, inside), ("time to stop", ends, inside_ends))
         cells = []
         for what, values, hits in pairs:
-            if not values:
+            if not any(values):
                 cells += ["fixed", "fixed"]
                 continue
-            middle, share = float(np.median(values)), float(np.mean(hits))
-            cells += [f"**{middle:.2f}** ± {find_error(values):.2f}", show_share(hits)]
+            middle, share = np.median(np.concatenate(values)), np.mean(np.concatenate(hits))
+            errors = find_error(values, np.median), 100 * find_error(hits, np.mean)
+            right = f"{100 * share:.0f} ± {errors[1]:.0f} %"
+            cells += [f"**{middle:.2f}** ± {errors[0]:.2f}", right]
             claim = f"{name}, {what}: median of realised / promised from .85 to 1.15"
             verdicts.append((0.85 <= middle <= 1.15, f"{claim} ({middle:.2f})"))
             claim = f"{name}, {what}: 90 % bands right in 85 to 95 %"
-            verdicts.append((0.85 <= share <= 0.95, f"{claim} ({show_share(hits)})"))
-        lines.append(f"| {name} | {len(ratios)} | {' | '.join(cells)} |")
-    followed = np.array([lose(each, each["plan"]["recommended"]) for each in found]).sum()
-    designs = [
-        np.array([lose(each, each["plan"]["promises"][place]["design"]) for each in found]).sum()
-        for place in range(min(len(each["plan"]["promises"]) for each in found))
+            verdicts.append((0.85 <= share <= 0.95, f"{claim} ({right})"))
+        lines.append(f"| {name} | {sum(map(len, ratios))} | {' | '.join(cells)} |")
+    # In each window what was lost by following the plan, and by each of the candidates.
+    losses = [
+        [
+            lose(each, each["plan"]["recommended"]),
+            *(lose(each, promise["design"]) for promise in each["plan"]["promises"]),
+        ]
+        for each in found
     ]
-    ratio = followed / min(designs)
+    ratio, error = compare(np.array(losses)), find_error(losses, compare)
     claim = f"recommendation followed in {len(found)} windows: at most 1.1 times the best design"
-    verdicts.append((ratio <= 1.1, f"{claim} in hindsight ({ratio:.2f})"))
+    verdicts.append((ratio <= 1.1, f"{claim} in hindsight ({ratio:.2f} ± {error:.2f})"))
     return "\n".join(lines), verdicts
 
 
@@ -147,44 +194,90 @@ def lose(each: dict[str, Any], design: str) -> float:
     return float(np.mean([outcome[0] for outcome in each["lived"][design]]))
 
 
-def find_error(values: list[float]) -> float:
-    """The standard error of a median, by the bootstrap."""
+def compare(losses: NDArray[np.float64]) -> float:
+    """What following plans lost, against the design that lost least in all windows together."""
+    followed, *designs = losses.reshape(-1, 1 + DESIGNS).sum(axis=0)
+    return float(followed / min(designs))
+
+
+def find_error(values: list[list[Any]], statistic: Callable[[Any], Any]) -> float:
+    """The standard error of a statistic, by the bootstrap: worlds of one plan are alike."""
     rng = np.random.default_rng(1)
-    draws = rng.choice(values, (200, len(values)))
-    return float(np.median(draws, axis=1).std())
+    rows = rng.integers(len(values), size=(400, len(values)))
+    draws = [statistic(np.concatenate([values[place] for place in row])) for row in rows]
+    return float(np.std(draws))
 
 
-def show_share(hits: list[bool]) -> str:
-    """A share in percent, with its standard error."""
-    share = float(np.mean(hits))
-    error = math.sqrt(share * (1 - share) / len(hits))
-    return f"{100 * share:.0f} ± {100 * error:.0f} %"
+def measure_speed(folder: Path) -> dict[str, list[float]]:
+    """Seconds, and processor seconds, of the first figures and of a whole plan on two cores.
+
+    The first figures are those of a quick plan. On idle cores, seconds are at most as many as
+    processor seconds.
+    """
+    dated = read_dated_totals(SERIES, "1h")
+    begin = draw_window(dated, np.random.default_rng(SEED))
+    history = folder / "history.csv"
+    rows = [
+        f"{(dated.start + timedelta(hours=slot)).isoformat()},{dated.totals[slot]:g}"
+        for slot in range(begin, begin + SEEN * WEEK)
+        if not math.isnan(dated.totals[slot])
+    ]
+    history.write_text("\n".join(["time,total", *rows]), encoding="utf-8")
+    command = [sys.executable, "-m", "aftereffect", "plan", str(history), *SPEED_OPTIONS]
+    found: dict[str, list[float]] = {}
+    for name in ("compiled before", "first figures", "whole plan"):  # the first one compiles
+        quick = [] if name == "whole plan" else ["--quick"]
+        before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+        subprocess.run([*command, *quick], check=True, capture_output=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        work = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        found[name] = [time.monotonic() - start, work]
+    return found
+
+
+def judge_speed(found: dict[str, list[float]]) -> list[tuple[bool, str]]:
+    """What is claimed of the time that plans take."""
+    limits = {"first figures": 10, "whole plan": 120}
+    return [
+        (
+            found[name][1] <= limit,
+            f"{SEEN} weeks of hours, 4 arms, three designs: {name} in {found[name][1]:.1f} "
+            f"processor seconds on two cores, at most {limit} ({found[name][0]:.1f} s)",
+        )
+        for name, limit in limits.items()
+    ]
 
 
 def main() -> int:
     """Plan, play, judge, write, and return the exit status."""
     parser = argparse.ArgumentParser(description="whether plans keep what they promise")
     parser.add_argument("document", type=Path, help=f"its text between {BEGIN} and {END} changes")
-    parser.add_argument("--plans", type=int, default=50, help="plans, with four worlds each")
+    parser.add_argument("--plans", type=int, default=50, help="plans")
     parser.add_argument("--runs", type=int, default=RUNS, help="worlds of each plan")
     parser.add_argument("--folder", type=Path, default=Path("planning"), help="finished parts")
+    parser.add_argument("--jobs", type=int, default=None, help="processes, by default one per core")
     options = parser.parse_args()
     document = check_writable(options.document, (".md",))
     split_at_markers(document.read_text(encoding="utf-8"), BEGIN, END)
     options.folder.mkdir(exist_ok=True)
     start, paths = time.monotonic(), []
-    with ProcessPoolExecutor() as pool:
+    with ProcessPoolExecutor(options.jobs) as pool:
         waiting = []
         for number in range(options.plans):
             path = options.folder / f"{options.runs}-{number}.json"
             paths.append(path)
-            if not path.exists():
-                waiting.append((path, pool.submit(plan_and_live, number, options.runs)))
+            known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+            if known is None or not is_complete(known):
+                waiting.append((path, pool.submit(plan_and_live, number, options.runs, known)))
         for path, future in waiting:
             path.write_text(json.dumps(future.result()), encoding="utf-8")
             print(f"{time.monotonic() - start:6.0f} s  {path.name}", flush=True)
     found = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     table, verdicts = judge(found)
+    speed = options.folder / "speed.json"
+    if not speed.exists():
+        speed.write_text(json.dumps(measure_speed(options.folder)), encoding="utf-8")
+    verdicts += judge_speed(json.loads(speed.read_text(encoding="utf-8")))
     claims = "\n".join(f"- {'kept' if kept else '**missed**'}: {text}" for kept, text in verdicts)
     head = (
         f"{len(found)} plans of {options.runs} worlds, {WORLDS} unseen worlds each, seed {SEED}: "

@@ -656,6 +656,7 @@ def test_files_and_settings_with_covariates_that_are_refused(refused):
     )
 
 
+@pytest.mark.compiled
 def test_guardrails(run, refused):
     run(
         *("create", "shop", "--arms", "A,B", "--policy", "fixed-switchback(block=2)", "--seed", 1),

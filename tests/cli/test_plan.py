@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import shlex
 
 import numpy as np
@@ -57,6 +58,35 @@ def test_the_recommended_command_creates_that_experiment(capsys, monkeypatch):
     words = shlex.split(plan.command.replace("NAME", "banner"))
     assert main(words[1:]) == 0
     assert DESIGN.partition(",")[0] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("2026-03-04,much", "line 4"),
+        ("2026-03-03,5", "line 4.*line 3"),
+        ("2026-03-03T05:00,5", "line 4.*whole number of slots"),
+        ("2026-03-04,5;6", "line 4"),
+        ("", "at least 14 slots of 1d, got 2"),
+    ],
+)
+def test_a_broken_history_is_refused_in_one_line(capsys, tmp_path, line, message):
+    (tmp_path / "broken.csv").write_text(f"time,total\n2026-03-02,5\n2026-03-03,6\n{line}\n")
+    assert main(["plan", "broken.csv", *OPTIONS]) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert re.search(message, said)
+
+
+@pytest.mark.compiled
+def test_two_weeks_are_enough_with_a_warning(capsys, tmp_path):
+    lines = (tmp_path / "history.csv").read_text().splitlines()
+    (tmp_path / "short.csv").write_text("\n".join(lines[:15]))
+    assert main(["plan", "short.csv", *OPTIONS[:-2], "--quick"]) == 0
+    warning = capsys.readouterr().err
+    assert "warning: short.csv has only 2.0 weeks: the plan cannot know" in warning
+    (tmp_path / "short.csv").write_text("\n".join(lines[:14]))
+    assert main(["plan", "short.csv", *OPTIONS]) == 2
+    assert "must have at least 14 slots of 1d, got 13" in capsys.readouterr().err
 
 
 @pytest.mark.compiled

@@ -91,7 +91,9 @@ def step_to_payday(rewards):
 @register
 @dataclass(frozen=True)
 class MyUcb(ArsUcb):
-    """ARS-UCB under another name."""
+    """ARS-UCB under another name, with the delay that its user expects."""
+
+    delay: Delay = Payday(7)
 '''
 NAME = "my_own_things"
 
@@ -146,7 +148,7 @@ def test_a_delay_of_ones_own_plays_in_both_engines(loaded):
 @pytest.mark.compiled
 def test_it_plays_on_the_command_line_and_in_a_sweep(folder):
     options = ["--policy", "my-ucb", "--delay", "payday(7)", "--means", ".9,.5"]
-    told = run(
+    played = run(
         folder,
         "--import",
         NAME,
@@ -161,8 +163,8 @@ def test_it_plays_on_the_command_line_and_in_a_sweep(folder):
         "--format",
         "json",
     )
-    assert told.returncode == 0, told.stderr
-    (summary,) = json.loads(told.stdout)
+    assert played.returncode == 0, played.stderr
+    (summary,) = json.loads(played.stdout)
     assert summary["bandit"].startswith("stochastic-bandit([0.9, 0.5], delay=payday(7)")
     (folder / "sweep.toml").write_text(
         '[grid]\npolicy = "my-ucb"\nmeans = [0.9, 0.5]\ndelay = "payday(7)"\nhorizon = 500\nreplications = 3\nseed = 1\n'
@@ -182,12 +184,14 @@ def test_a_module_that_is_not_there_gets_one_line(folder):
     assert "cannot import no_such_module: there is no module no_such_module" in refused.stderr
 
 
-def test_a_policy_of_ones_own_is_played_by_the_service(loaded, service):
+def test_a_policy_and_a_delay_of_ones_own_are_played_by_the_service(loaded, service):
     client = ae.Client(service)
-    client.create("own", arms=["a", "b"], policy="my-ucb", reward_range=(0, 1))
+    client.create("own", arms=["a", "b"], policy="my-ucb(delay=payday(3))", reward_range=(0, 1))
     experiment = client.experiment("own")
     assert experiment.ask().arm in ("a", "b")
-    assert experiment.status().policy.startswith("my-ucb(")
+    assert experiment.status().policy == "my-ucb(alpha=4, growth=power(2), delay=payday(3))"
+    with pytest.raises(ae.ParameterError, match=r"write payday\(every\)"):
+        client.create("other", arms=["a", "b"], policy="my-ucb(delay=payday)", reward_range=(0, 1))
 
 
 def test_entry_points_are_loaded_when_a_name_is_unknown(loaded, monkeypatch):

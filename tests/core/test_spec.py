@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import aftereffect as ae
 import samples
-from aftereffect._core.spec import list_registered, name_of
+from aftereffect._core.spec import Spec, list_registered, name_of
 
 KNOWN = ", ".join(map(name_of, list_registered(ae.Policy)))
 
@@ -33,6 +33,8 @@ KNOWN = ", ".join(map(name_of, list_registered(ae.Policy)))
 def test_round_trip(thing):
     assert ae.parse(str(thing)) == thing
     assert ae.parse(str(thing), type(thing)) == thing
+    pasted = eval(repr(thing), {cls.__name__: cls for cls in list_registered(Spec)})
+    assert pasted == thing
 
 
 @given(

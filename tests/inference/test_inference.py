@@ -2,13 +2,14 @@
 
 import json
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
 
 import aftereffect as ae
 from aftereffect._core import Calendar
-from aftereffect.inference import Trial, analyse
+from aftereffect.inference import Trial, _scores, analyse
 from aftereffect.inference._candidates import undo_delays
 from aftereffect.inference._scores import list_segments
 from aftereffect.inference._sequence import EFFECTS, weigh_evidence
@@ -60,6 +61,45 @@ def test_results_of_many_arms_stay_small():
     assert found.history[-1].effects == found.effects
     few = analyse(make_trial(3, block=4), names[:2])
     assert len(few.history) == 200
+
+
+def test_segments_may_be_cut_anywhere(monkeypatch):
+    """Long segments are cut to save memory, which changes no score and no bet."""
+    trial, whole = make_trial(5, (0.0, 0.1), block=3), {}
+    for most in (10_000, 7):
+        monkeypatch.setattr(_scores, "_MAX_BLOCKS", most)
+        segments = list_segments(trial)
+        assert max(len(segment.starts) for segment in segments) <= most
+        found = [
+            np.concatenate([segment.starts for segment in segments]),
+            np.concatenate([segment.slots for segment in segments]),
+            np.concatenate([segment.score(segment.views[0], np.eye(2)) for segment in segments]),
+            np.concatenate([segment.expect(1, 0.1).T for segment in segments]),
+        ]
+        for name, numbers in zip(["starts", "slots", "scores", "expected"], found, strict=True):
+            assert whole.setdefault(name, numbers) == pytest.approx(numbers, abs=1e-9), name
+    assert len(whole["starts"]) > 300
+
+
+def test_long_experiments_need_little_memory():
+    """40,000 slots without a calendar took 960 MB, and a reader could ask for it twice."""
+    rng, slots, block = RNG(1), 40_000, 10
+    decided = rng.integers(0, 3, slots // block)
+    trial = Trial(
+        totals=rng.normal(100, 10, slots),
+        played=np.repeat(decided, block),
+        starts=np.arange(0, slots, block),
+        decided=decided,
+        probabilities=np.full((len(decided), 3), 1 / 3),
+        places=np.zeros(slots, int),
+    )
+    tracemalloc.start()
+    try:
+        list_segments(trial)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 350e6
 
 
 def test_delayed_sums_are_convolutions():
@@ -220,6 +260,25 @@ def test_where_arms_do_not_differ_it_says_not_yet():
     assert results.effects[0].low < 0 < results.effects[0].high
     assert str(results.effects[0]).startswith("Not yet: B may bring up to")
     assert "leads" in str(results)
+
+
+def test_intervals_are_not_much_wider_than_those_of_a_t_test():
+    """Where that is right: at one look, with white noise, and with effects that arrive at once."""
+    ratios = []
+    for seed in range(5):
+        rng, starts = RNG(seed + 500), np.arange(0, 240, 2)
+        decided = rng.choice(2, len(starts))
+        played = np.repeat(decided, 2)
+        logarithms = np.log(500 * (1 + 0.1 * played)) + rng.normal(0, 0.03, 240)
+        chances = np.full((len(starts), 2), 0.5)
+        places = np.zeros(240, int)
+        trial = Trial(np.exp(logarithms), played, starts, decided, chances, places)
+        (effect,) = analyse(trial, ["A", "B"]).effects
+        groups = [logarithms[played == arm] for arm in (0, 1)]
+        error = np.sqrt(sum(group.var(ddof=1) / len(group) for group in groups))
+        width = np.log1p(effect.high / 100) - np.log1p(effect.low / 100)
+        ratios.append(width / (2 * 1.97 * error))  # the quantile of Student's t
+    assert 1.5 < np.median(ratios) < 2
 
 
 def test_a_wider_level_gives_a_wider_interval():

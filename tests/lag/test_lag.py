@@ -23,8 +23,7 @@ from aftereffect.lag._model import (
     read_observations,
     shares_played,
 )
-from aftereffect.lag._posterior import RELATIVE_DEVIATIONS, Evidence, shares_of
-from aftereffect.lag._sampler import sample
+from aftereffect.lag._posterior import RELATIVE_DEVIATIONS, Evidence, sample, shares_of
 from aftereffect.simulation import trace_run
 
 MEANS = (0.9, 0.6, 0.3)

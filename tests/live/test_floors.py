@@ -31,6 +31,7 @@ def play(experiment, slots):
     return decisions
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("given", [ROUNDS, BLOCKS], ids=["rounds", "blocks"])
 def test_the_control_and_other_arms_have_floors(given):
     experiment = create(**given, control="C", control_share=0.1, floors={"B": 0.05})

@@ -11,8 +11,9 @@ import polars as pl
 import pytest
 
 import aftereffect as ae
-from aftereffect.inference import GuardedArm, GuardrailResults, find_level
-from aftereffect.live import _guardrails, _state, chain_start, make_state
+from aftereffect.inference import GuardedArm, GuardrailResults, analyse, find_level
+from aftereffect.inference.guardrails import lay_out_guardrails
+from aftereffect.live import _results, _state, chain_start, make_state
 from aftereffect.live._snapshots import restore_state, take_snapshot
 from worlds import SHOP
 
@@ -118,7 +119,7 @@ def test_a_rule_never_says_to_ship_a_stopped_arm(stopped):
 
 def test_stops_are_facts_of_the_log(stopped, monkeypatch):
     """Neither a new reading nor a verification analyses anything."""
-    monkeypatch.setattr(_guardrails, "analyse", lambda *_: pytest.fail("analysed"))
+    monkeypatch.setattr(_results, "analyse", lambda *_: pytest.fail("analysed"))
     again = ae.Experiment.open("shop", storage=stopped.storage)
     assert again.status() == stopped.status()
     found = again.verify()
@@ -178,7 +179,7 @@ def test_what_stopped_arms_would_get_goes_to_the_others_in_proportion(given):
 def test_all_other_arms_may_be_stopped_but_never_the_control(monkeypatch):
     monkeypatch.setattr(_state, "_JUDGED_AGAIN", 0.5)
     monkeypatch.setattr(
-        _guardrails,
+        _results,
         "compare_guarded",
         lambda settings, guardrails, _: [
             _found(guardrail, [(arm, "harm shown") for arm in settings.arms])
@@ -209,7 +210,7 @@ def test_guardrails_are_judged_when_enough_numbers_came_and_a_round_begins(monke
         judged.append((len(trial.totals), [guardrail.name for guardrail in guardrails]))
         return [_found(each, []) for each in guardrails]
 
-    monkeypatch.setattr(_guardrails, "compare_guarded", compare)
+    monkeypatch.setattr(_results, "compare_guarded", compare)
     monkeypatch.setattr(_state, "_JUDGED_AGAIN", 0.5)
     experiment = play(create(), 40)
     counts = [count for count, _ in judged]
@@ -232,13 +233,13 @@ def test_a_failing_analysis_makes_no_decision_fail(monkeypatch):
         raise ZeroDivisionError("division by zero.")
 
     with monkeypatch.context() as broken:
-        broken.setattr(_guardrails, "analyse", fail)
+        broken.setattr(_results, "analyse", fail)
         play(experiment, 6)
         problem = "complaints: division by zero"
         assert experiment.status().guardrail_problem == problem
         assert f"guardrails cannot be judged: {problem}" in str(experiment.status())
     with monkeypatch.context() as broken:
-        broken.setattr(_guardrails, "read_trials", fail)
+        broken.setattr(_results, "read_trials", fail)
         play(experiment, 6)
         assert experiment.status().guardrail_problem == "division by zero"
     play(experiment, 12)
@@ -252,10 +253,15 @@ def test_a_failing_analysis_makes_no_decision_fail(monkeypatch):
 
 
 def test_results_hold_where_a_guardrail_cannot_be_judged(stopped, monkeypatch):
-    def fail(*_):
-        raise ValueError
+    calls = []
 
-    monkeypatch.setattr(_guardrails, "analyse", fail)
+    def fail_after_the_totals(*given):
+        calls.append(given)
+        if len(calls) > 1:
+            raise ValueError
+        return analyse(*given)
+
+    monkeypatch.setattr(_results, "analyse", fail_after_the_totals)
     results = stopped.results()
     assert [found.problem for found in results.guardrails] == ["ValueError"] * 2
     assert str(results).endswith("refunds cannot be judged: ValueError.")
@@ -294,6 +300,15 @@ def test_counts_with_many_zeros(mean, monkeypatch):
 )
 def test_verdicts(harm, low, high, verdict):
     assert ae.Guardrail("x", harm=harm, tolerated=5).judge(low, high) == verdict
+
+
+def test_the_table_has_no_numbers_of_which_nothing_is_known():
+    known = GuardedArm("B", "A", 12.34, 5.0, None, 0.4, 0.2, None, "harm shown")
+    unknown = GuardedArm("C", "A", -18.8, None, None, -0.6, None, None, "not shown")
+    found = GuardrailResults("refunds", "less", 0.0, False, 0.95, 9, 3.0, (known, unknown))
+    _, first, second, *_ = lay_out_guardrails([found]).splitlines()
+    assert " ".join(first.split()) == "refunds B A +12.3 % +5.0 % - 0 % harm shown"
+    assert " ".join(second.split()) == "refunds C A - - - 0 % not shown"
 
 
 def test_all_guardrails_hold_together():

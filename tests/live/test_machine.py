@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 
 import aftereffect as ae
 from aftereffect.inference import Effect
-from aftereffect.live import _guardrails, _slot_state, _state, chain_start, make_state
+from aftereffect.live import _results, _slot_state, _state, chain_start, make_state
 from aftereffect.live._snapshots import take_snapshot
 
 ARMS = ("A", "B", "C")
@@ -582,7 +582,7 @@ def as_one(state):
 @pytest.mark.parametrize("machine", [Machine, SlotMachine])
 def test_whatever_clients_do_the_promises_hold(machine, connect, request, monkeypatch):
     monkeypatch.setattr(_slot_state, "_ROOM", 8)  # so that the state of a policy grows
-    monkeypatch.setattr(_guardrails, "analyse", analyse)
+    monkeypatch.setattr(_results, "analyse", analyse)
     monkeypatch.setattr(_state, "_JUDGED_AGAIN", 0)
     kind = request.node.callspec.params["connect"]
     run_state_machine_as_test(

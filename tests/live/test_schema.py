@@ -17,7 +17,7 @@ SCHEMAS = Path(__file__).parent / "schemas"
 
 def test_a_newer_schema_is_refused(whole):
     with sqlite3.connect(whole) as connection:
-        connection.execute("UPDATE aftereffect_schema SET version = 8")
+        connection.execute("UPDATE aftereffect_schema SET version = 9")
     connection.close()
     before = lines_of(whole)
     for call in (
@@ -27,7 +27,7 @@ def test_a_newer_schema_is_refused(whole):
     ):
         with pytest.raises(
             ae.StorageError,
-            match=r"its tables have version 8, made by a newer aftereffect; this version can read up to 7: update aftereffect$",
+            match=r"its tables have version 9, made by a newer aftereffect; this version can read up to 8: update aftereffect$",
         ):
             call()
     assert lines_of(whole) == before
@@ -110,6 +110,7 @@ def test_a_database_of_every_schema_still_opens(tmp_path, version):
     assert lines_of(path)["aftereffect_schema"] == [f"({VERSION},)"]
 
 
+@pytest.mark.compiled
 def test_rules_guardrails_and_stops_of_the_seventh_schema(tmp_path):
     with ae.Experiment.open("kept", storage=url(restore(tmp_path, 7))) as experiment:
         status = experiment.status()
@@ -117,6 +118,15 @@ def test_rules_guardrails_and_stops_of_the_seventh_schema(tmp_path):
         assert [arm.arm for arm in status.arms if arm.stopped] == ["C"]
         assert status.guardrail_problem == "complaints: out of order"
         assert experiment.history()[7].guardrails == {"complaints": 3.0, "refunds": 2.0}
+        assert experiment.verify().difference is None
+
+
+@pytest.mark.compiled
+def test_the_plan_of_the_eighth_schema(tmp_path):
+    with ae.Experiment.open("kept", storage=url(restore(tmp_path, 8))) as experiment:
+        plan = experiment.status().plan
+        assert (plan.loss, plan.end_low, plan.end_high) == (1234.5, 10, None)
+        assert plan.design == "fixed-switchback(block=2, blocks_per_arm=2)"
         assert experiment.verify().difference is None
 
 

@@ -1,6 +1,8 @@
 """Plans as users make them."""
 
 import json
+import pickle
+from concurrent.futures import BrokenExecutor, Executor, Future
 
 import numpy as np
 import pytest
@@ -42,6 +44,45 @@ def test_a_plan_is_the_same_with_other_processes_and_after_a_stop(tmp_path, monk
     next(tmp_path.glob("*.json")).write_text("[[1]]")  # is damaged, and played again
     assert make_plan(power=True, folder=tmp_path).digest == plan.digest
     assert make_plan(power=True, seed=2).digest != plan.digest
+
+
+class Only(Executor):
+    """Has nothing but `submit`, and works at once, or fails."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def submit(self, function, /, job):
+        future = Future()
+        try:
+            future.set_result(self.answer(function, job))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+@pytest.mark.compiled
+def test_a_plan_is_the_same_with_any_executor():
+    plan = make_plan(executor=Only(lambda play, job: pickle.loads(pickle.dumps(play))(job)))
+    assert plan.digest == make_plan().digest
+
+
+def raise_error(error):
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda *_: ("aftereffect 9", []), "a worker runs aftereffect 9, but this process runs"),
+        (lambda *_: raise_error(BrokenExecutor()), "the executor failed .BrokenExecutor."),
+        (lambda *_: raise_error(ModuleNotFoundError(name="own")), "lack the module 'own'"),
+        (lambda *_: raise_error(TypeError("cannot pickle x")), "fixed-switchback.* cannot be sent"),
+    ],
+)
+def test_workers_that_cannot_play_are_reported(answer, message):
+    with pytest.raises(ae.WorkerError, match=message):
+        make_plan(executor=Only(answer))
 
 
 @pytest.mark.compiled
@@ -113,6 +154,7 @@ def write(folder, text):
         ("", "at least one total"),
         ("2026-03-02,5\n2026-03-03,6\n", "at least 14 slots of 1d, got 2"),
         ("".join(f"2026-03-{day:02d},5\n" for day in range(2, 30)), "totals that differ, got 5"),
+        ("".join(f"2026-03-{day:02d},{day}e100\n" for day in range(2, 30)), "at most 1e.100"),
         ("2026-03-02,5\n2026-04-20,6\n2026-04-21,7\n", "in at least 70% of its slots, got 6%"),
     ],
 )
@@ -142,6 +184,19 @@ def test_two_weeks_are_enough_with_a_warning():
 def test_bad_options_are_refused(options, message):
     with pytest.raises(ae.AftereffectError, match=message):
         make_plan(**options)
+
+
+@pytest.mark.compiled
+@pytest.mark.filterwarnings("error")
+def test_histories_of_any_size_can_be_planned():
+    """Figures have digits that matter; a history with hardly any totals is not worth a plan."""
+    small = make_plan(make_history(12) * 1e-5)
+    loss = small.recommended.loss
+    assert float(str(loss).partition(" ")[0]) == pytest.approx(loss.mean, rel=0.1)
+    assert make_plan(make_history(12) * 1e90).recommended.best.mean == 1
+    rare = np.zeros(84)
+    rare[[30, 60]] = 5
+    assert make_plan(rare).warning.startswith("Do not run this experiment")
 
 
 def test_totals_from_an_array_or_rows_are_the_same_history():

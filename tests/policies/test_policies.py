@@ -1,6 +1,7 @@
 """Policies: the battery, and Algorithm 1 line by line."""
 
 import dataclasses
+import itertools
 import math
 import re
 from typing import Any, ClassVar, NamedTuple
@@ -12,7 +13,7 @@ import aftereffect as ae
 import samples
 from aftereffect._core import PolicyKernels
 from aftereffect.policies._averages import blank_averages, credit
-from aftereffect.simulation import _replications
+from aftereffect.simulation import _rehearsal, _replications
 from aftereffect.testing import check_policy
 
 
@@ -182,7 +183,7 @@ def test_a_faulty_decision_is_caught_by_the_driver_and_by_the_battery(answer, mo
     monkeypatch.setattr(_replications, "rehearse", lambda *_: None)  # then machine code must notice
     with pytest.raises(ae.ParameterError, match=message):
         ae.simulate(policy, ae.StochasticBandit([0.9, 0.1]), 10, 1)
-    monkeypatch.setattr("aftereffect.testing.policies.check_spec", lambda policy: None)
+    monkeypatch.setattr("aftereffect.testing.simulated.check_spec", lambda policy: None)
     with pytest.raises(AssertionError, match=message):
         check_policy(policy)
 
@@ -290,6 +291,27 @@ def test_states_that_machine_code_is_not_made_for_are_refused(state, message):
     assert str(caught.value) == message
 
 
+def test_a_rehearsal_that_takes_long_ends_early(monkeypatch):
+    """One decision of a policy around the default one takes seconds in plain Python."""
+    asked = []
+    kernels = ae.FixedSwitchback().kernels()
+
+    def decide(state, params, t, rng):
+        asked.append(t)
+        state.probabilities[0] = 1.0
+        return 0, 1
+
+    around = type(
+        "Around", (ae.FixedSwitchback,), {"kernels": lambda _: kernels._replace(decide=decide)}
+    )
+    _rehearsal.rehearse(around(), 2, 1_000)
+    assert asked == list(range(64))
+    asked.clear()
+    monkeypatch.setattr(_rehearsal.time, "monotonic", itertools.count().__next__)  # in seconds
+    _rehearsal.rehearse(around(), 2, 1_000)
+    assert asked == [0]
+
+
 @pytest.mark.compiled
 def test_our_own_policies_need_no_rehearsal(monkeypatch):
     monkeypatch.setattr(_replications, "rehearse", lambda *_: pytest.fail("rehearsed"))
@@ -348,7 +370,7 @@ class Forgetful(Spoiled):
 
 @pytest.mark.compiled
 def test_the_battery_finds_hidden_state(monkeypatch):
-    monkeypatch.setattr("aftereffect.testing.policies.check_spec", lambda policy: None)
+    monkeypatch.setattr("aftereffect.testing.simulated.check_spec", lambda policy: None)
     with pytest.raises(AssertionError, match=r"same seed|copy of its state"):
         check_policy(Forgetful())
 
@@ -360,9 +382,27 @@ def test_the_battery_finds_kernels_that_would_be_compiled_again_and_again(monkey
                 ae.RoundRobin().kernels()._replace(decide=lambda state, params, t, rng: (0, 1, 1))
             )
 
-    monkeypatch.setattr("aftereffect.testing.policies.check_spec", lambda policy: None)
+    monkeypatch.setattr("aftereffect.testing.simulated.check_spec", lambda policy: None)
     with pytest.raises(AssertionError, match="the same functions every time"):
         check_policy(Remaking())
+
+
+def second_half(state, params, t, rng):
+    return int(2 * t >= params.arms), 1, 1
+
+
+def test_the_battery_finds_a_policy_that_needs_the_horizon(monkeypatch):
+    monkeypatch.setattr("aftereffect.testing.simulated.check_spec", lambda policy: None)
+    policy = type(
+        "Halves",
+        (Spoiled,),
+        {
+            "kernels": lambda self: ae.RoundRobin().kernels()._replace(decide=second_half),
+            "params": lambda self, arms, horizon: Turns(horizon, np.zeros(1)),
+        },
+    )()
+    with pytest.raises(AssertionError, match="set needs_horizon = True"):
+        check_policy(policy)
 
 
 @pytest.mark.parametrize(
@@ -383,7 +423,7 @@ def test_the_battery_finds_kernels_that_would_be_compiled_again_and_again(monkey
     ],
 )
 def test_the_battery_says_what_to_do(decide, message, monkeypatch):
-    monkeypatch.setattr("aftereffect.testing.policies.check_spec", lambda policy: None)
+    monkeypatch.setattr("aftereffect.testing.simulated.check_spec", lambda policy: None)
     policy = type(
         "Odd",
         (ae.RoundRobin,),

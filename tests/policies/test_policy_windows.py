@@ -5,7 +5,7 @@ import pytest
 
 import aftereffect as ae
 import samples
-from aftereffect.policies import _settling, map_arrays, named_arrays, odaaf
+from aftereffect.policies import map_arrays, named_arrays, odaaf, settle_ucb
 from aftereffect.policies._averages import credit
 
 ARMS, HORIZON = 4, 2**30
@@ -168,7 +168,7 @@ def test_settling_with_most_slots_missing_ends(average):
         player.learn(1, average)
         if player.settling.settled_at[0] > 0:
             break
-    assert 0 < player.settling.settled_at[0] <= 1.3 * _settling.MAX_HOLD
+    assert 0 < player.settling.settled_at[0] <= 1.3 * settle_ucb.MAX_HOLD
     assert player.settling.points[0] <= len(player.settling.curve_slots)
 
 

@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 from scipy.special import rel_entr
 
 import aftereffect as ae
-from aftereffect.policies import _averages, _settling, settle_ucb
+from aftereffect.policies import _averages, settle_ucb
 from aftereffect.simulation import trace_run
 
 RNG = np.random.default_rng(0)
@@ -154,7 +154,7 @@ def test_an_arm_that_pays_nothing_is_left():
 
 def test_a_world_that_pays_nothing_is_played_all_the_same():
     play = Play(ae.SettleUcb(), [0, 0], ae.Interval(3, 8))
-    least = 2 * _settling.MAX_SILENT_SLOTS * _settling.MAX_SILENT_ROUNDS
+    least = 2 * settle_ucb.MAX_SILENT_SLOTS * settle_ucb.MAX_SILENT_ROUNDS
     assert least <= play.settle().slots[0] <= 1.25 * least
     assert {play.round()[0] for _ in range(9)} == {0, 1}
 
@@ -167,7 +167,7 @@ def test_totals_that_drift_for_ever_are_not_waited_for():
         arm, slots, window = kernels.decide(state, params, t, RNG)
         t += slots
         kernels.absorb(state, params, arm, window, sum(1e-9 * u**3 for u in range(t - slots, t)))
-    assert _settling.MAX_HOLD <= t <= 1.25 * _settling.MAX_HOLD
+    assert settle_ucb.MAX_HOLD <= t <= 1.25 * settle_ucb.MAX_HOLD
     assert state.settling.lag[0] <= t / 2
 
 
@@ -189,11 +189,11 @@ def test_clumping_is_one_less_the_squared_shares(delay, wanted):
         trace = trace_run(
             ae.RoundRobin(), ae.StochasticBandit([0.8, 0.8], delay), 2_000, 5, replication
         )
-        settling = _settling.blank_settling(2_000)
+        settling = settle_ucb.blank_settling(2_000)
         settling.points[0] = 2_000
         settling.curve_slots[:2_000] = np.arange(1, 2_001)
         settling.curve_totals[:2_000] = np.cumsum(trace.totals)
-        found.append(_settling.estimate_clumping(settling, 2_000))
+        found.append(settle_ucb.estimate_clumping(settling, 2_000))
     assert np.mean(found) == pytest.approx(wanted, abs=0.08)
 
 

@@ -15,8 +15,7 @@ import make_data
 from aftereffect.cli import main
 from aftereffect.reproduction import Settings, reproduce
 from aftereffect.reproduction.adversarial import CLAIMS, FIGURES
-from aftereffect.reproduction.adversarial.claims import AdversarialEvidence
-from aftereffect.reproduction.adversarial.figures import OURS, STYLES, clw
+from aftereffect.reproduction.adversarial.figures import OURS, STYLES, AdversarialEvidence, make_clw
 from aftereffect.reproduction.chapters import judge_claim
 from aftereffect.simulation import PolicyRuns, Study
 
@@ -103,7 +102,7 @@ def held_back(slope, exponent, runs_linear=1.0, number=6, place=0):
     slopes = np.where(np.arange(RUNS)[:, None] < runs_linear * RUNS, slope, 0.0) * gap
     rival = np.hstack([100 + 0 * slopes, 100 + slopes * horizon / 2])
     ours = 1_000 + wobble * [0, 1]
-    drawn = study([OURS, clw(panel.d)], [ours, rival], horizon)
+    drawn = study([OURS, make_clw(panel.d)], [ours, rival], horizon)
     tenth = study([OURS], [1_000 / 10**exponent + wobble * [0, 1]], horizon // 10)
     return AdversarialEvidence(figure, panel, "a panel", gap, drawn, tenth)
 

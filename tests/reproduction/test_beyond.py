@@ -9,7 +9,6 @@ import pytest
 import aftereffect as ae
 from aftereffect.reproduction import Settings, beyond, reproduce, summarize_regret
 from aftereffect.reproduction.beyond import FIGURES
-from aftereffect.reproduction.beyond.claims import RegretEvidence, list_claims
 from aftereffect.reproduction.beyond.figures import (
     ARS,
     NAIVE,
@@ -17,7 +16,9 @@ from aftereffect.reproduction.beyond.figures import (
     OTHER_SETTINGS,
     PAPER_SETTINGS,
     SETTLE,
+    RegretEvidence,
     RegretFigure,
+    list_claims,
 )
 from aftereffect.reproduction.chapters import judge_claim
 

@@ -5,14 +5,17 @@ import pytest
 
 from aftereffect.errors import ParameterError
 from aftereffect.reproduction.chapters import (
+    DECADES,
+    DEFAULT,
+    QUICK,
+    Settings,
     judge_claim,
     judge_draws,
     middle_95,
     resample_means,
 )
-from aftereffect.reproduction.settings import DECADES, DEFAULT, QUICK, Settings
 from aftereffect.reproduction.stochastic import CLAIMS, FIGURES, RECOMMENDED
-from aftereffect.reproduction.stochastic.claims import Evidence
+from aftereffect.reproduction.stochastic.figures import Evidence
 from aftereffect.simulation import PolicyRuns, Study
 
 LOGARITHMIC, BELOW, BEST = CLAIMS

@@ -106,7 +106,7 @@ def test_requests_that_waited_share_one_computation():
 def test_the_command_line(storage, expected, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     command = ["results", "shop", "--storage", storage, "--stop-when-loss-below", "2.5"]
-    assert main([*command, "--out", str(tmp_path / "results.png")]) == 0
+    assert main([*command, "--plot", str(tmp_path / "results.png")]) == 0
     assert capsys.readouterr().out == f"{expected}\n"
     assert (tmp_path / "results.png").stat().st_size > 5_000
     assert main([*command, "--format", "json"]) == 0
@@ -121,7 +121,7 @@ def test_the_command_line(storage, expected, tmp_path, capsys):
     [
         (["shop", "--level", ".5"], "level must be one of 0.8, 0.9, 0.95, 0.99, got 0.5"),
         (["banner"], "create experiments with control_share or floors"),
-        (["shop", "--out", "results.gif"], ".png"),
+        (["shop", "--plot", "results.gif"], ".png"),
         (["shop", "--stop-when-loss-below", "0"], "stop_when_loss_below must be"),
     ],
 )

@@ -1,14 +1,20 @@
 """One interface: a local experiment and one on a service do the same, method by method."""
 
 import inspect
+import json
+from typing import get_args
+from urllib.request import urlopen
 
 import numpy as np
 import polars as pl
 import pytest
 
 import aftereffect as ae
+from aftereffect._core import PACKAGE
+from aftereffect.cli import app
 from aftereffect.client import RemoteExperiment
 from aftereffect.live import ExperimentLike
+from aftereffect.live.status import State
 from services import EXPERIMENT
 
 #: Fields that hold the time of day.
@@ -211,6 +217,25 @@ def test_closing_ends_neither(local, remote):
         assert not experiment.status().ended
         assert experiment.ask(1).slot == 1
         assert experiment.end().ended
+
+
+def test_every_interface_ends_experiments_with_the_same_word(service):
+    """Python, client, command line, service and page: "end" ends, and "close" is no operation."""
+    with urlopen(f"{service}/openapi.json") as answer:
+        paths = json.load(answer)["paths"]
+    operations = {
+        operation["operationId"]: path
+        for path, each in paths.items()
+        for operation in each.values()
+    }
+    assert operations["end"] == "/v1/experiments/{name}/end"
+    assert "end" in app
+    assert not any(word in app or word in operations for word in ("close", "finish", "stop"))
+    for kind in (ae.Experiment, RemoteExperiment, ExperimentLike):
+        assert callable(kind.end)
+    page = "".join(path.read_text() for path in (PACKAGE / "service/page").glob("*.js"))
+    assert "Ended after" in page
+    assert "ended" in get_args(State)
 
 
 @pytest.mark.compiled

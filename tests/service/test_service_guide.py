@@ -1,6 +1,5 @@
 """What docs/service.md says to do."""
 
-import configparser
 import re
 import shutil
 import sqlite3
@@ -12,7 +11,7 @@ from fastapi.routing import APIRoute
 
 import aftereffect as ae
 from aftereffect import lag
-from aftereffect.service import _read_routes, _routes, _server, create_token
+from aftereffect.service import _routes, _server, create_token
 from aftereffect.service._access import is_loopback
 from aftereffect.service._experiments import LIMITS
 from services import EXPERIMENT, call, in_thread
@@ -24,7 +23,7 @@ def test_the_table_has_every_request_and_no_other():
     told = set(re.findall(r"`(GET|POST|PUT|DELETE) (/[^?` ]*)", GUIDE))
     routes = [
         route
-        for router in (_routes.router, _read_routes.router, _read_routes.monitoring)
+        for router in (_routes.router, _routes.scan_router, _routes.monitoring)
         for route in router.routes
         if isinstance(route, APIRoute)
     ]
@@ -36,18 +35,6 @@ def test_the_client(tmp_path):
     with in_thread(f"sqlite:///{tmp_path}/live.db") as service:
         exec(program.replace("http://127.0.0.1:8750", service))
         assert ae.Client(service).experiment("checkout-banner").status().received == 1
-
-
-def test_the_unit_can_be_read():
-    (text,) = re.findall("```ini\n(.*?)```", GUIDE, re.DOTALL)
-    unit = configparser.ConfigParser(strict=False)
-    unit.optionxform = str
-    unit.read_string(text)
-    command = unit["Service"]["ExecStart"].split()
-    assert command[0].endswith("/aftereffect")
-    from aftereffect.cli import app
-
-    assert app.parse_args(command[1:])[0].__name__ == "serve"
 
 
 def test_the_limits_are_those_of_the_service():

@@ -19,7 +19,7 @@ import aftereffect as ae
 from aftereffect._core.kernels import PolicyKernels
 from aftereffect.policies import baselines
 from aftereffect.simulation import Task, prepare, run_batch
-from aftereffect.simulation._streams import Streams
+from aftereffect.simulation._driver import Streams
 
 PLAY = """
 import sys
@@ -163,12 +163,14 @@ def test_edited_words_compile_and_replay_nothing_and_edited_code_does(play, edit
     assert cached(cache) == compiled
 
 
-def test_drivers_compiled_in_different_processes_live_together(play):
+def test_drivers_compiled_in_different_processes_live_together(play, cache):
     """numba alone gives closures compiled in different processes the same symbol, and links the wrong one."""
     policies = ["ars-ucb(growth=exponential)", "ars-ucb"]  # closures of the same name
     apart = [line for policy in policies for line in play(policy)]
+    compiled = cached(cache)
     assert play(*policies) == apart
     assert play(*reversed(policies)) == apart[::-1]
+    assert cached(cache) == compiled  # in each order the second finds functions that the first made
 
 
 def test_without_a_writable_cache_it_still_works(play, tmp_path):

@@ -20,13 +20,14 @@ from aftereffect.policies import Ucb1
 from aftereffect.simulation import (
     ChunkResult,
     Runs,
-    _dask,
     _replications,
+    _workers,
     plan_study,
     run_tasks,
     worker_pool,
 )
 from aftereffect.simulation._replications import run_chunk
+from made_up_history import make_history
 
 ENV = ae.StochasticBandit([0.9, 0.6, 0.3], ae.UniformDelay(3, 9))
 POLICIES = ["ars-ucb", "ucb1"]
@@ -164,6 +165,20 @@ def test_dask_from_the_command_line(cluster, capsys, tmp_path):
 
 
 # What they are given.
+
+
+def test_plans_with_dask_from_the_command_line(cluster, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    times = np.datetime64("2026-03-02") + np.arange(84)
+    rows = [f"{time},{total:.2f}" for time, total in zip(times, make_history(12), strict=True)]
+    (tmp_path / "history.csv").write_text("\n".join(["time,total", *rows]))
+    design = "fixed-switchback(block=7, blocks_per_arm=3)"
+    options = ("--slot", "1d", "--weeks", "12", "--runs", "12", "--seed", "1", "--design", design)
+    printed = []
+    for workers in (("--jobs", "1"), ("--dask", cluster.scheduler_address)):
+        assert main(["plan", "history.csv", *options, *workers]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
 
 
 def test_pieces_cover_every_replication_once_and_begin_small():
@@ -422,7 +437,7 @@ def test_no_executor():
     ],
 )
 def test_no_scheduler(address, message, capsys, monkeypatch):
-    monkeypatch.setattr(_dask, "_ANSWER", 1)
+    monkeypatch.setattr(_workers, "_ANSWER", 1)
     assert (
         main(
             [
@@ -445,7 +460,7 @@ def test_no_scheduler(address, message, capsys, monkeypatch):
 
 
 def test_a_scheduler_without_workers(monkeypatch):
-    monkeypatch.setattr(_dask, "_JOIN", 0.5)
+    monkeypatch.setattr(_workers, "_JOIN", 0.5)
     with (
         distributed.LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as empty,
         pytest.raises(ae.WorkerError, match="has no workers: start some with dask worker tcp://"),
@@ -458,7 +473,7 @@ def test_workers_without_this_package(cluster, monkeypatch):
     def lacking():  # here, so that it is sent by value: workers cannot import this file
         raise ModuleNotFoundError("No module named 'aftereffect'")
 
-    monkeypatch.setattr(_dask, "describe_code", lacking)
+    monkeypatch.setattr(_workers, "describe_code", lacking)
     with (
         pytest.raises(ae.WorkerError, match=r"lack this package .*: install it there"),
         ae.dask_cluster(cluster.scheduler_address),
@@ -467,7 +482,7 @@ def test_workers_without_this_package(cluster, monkeypatch):
 
 
 def test_a_scheduler_that_has_lost_all_workers(monkeypatch):
-    monkeypatch.setattr(_dask, "_JOIN", 3)
+    monkeypatch.setattr(_workers, "_JOIN", 3)
     with (
         distributed.LocalCluster(
             n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import aftereffect as ae
-from aftereffect.simulation._streams import Streams
+from aftereffect.simulation._driver import Streams
 
 ENV = ae.StochasticBandit([0.9, 0.6, 0.3], ae.UniformDelay(3, 9))
 POLICIES = ["ars-ucb", "ucb1"]

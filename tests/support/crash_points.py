@@ -11,7 +11,7 @@ import sys
 import sqlalchemy as sa
 
 import aftereffect as ae
-from aftereffect.live import _guardrails
+from aftereffect.live import _results
 from aftereffect.live.storage import _schema
 from aftereffect.live.storage._schema import execute
 from playing import find_harm
@@ -74,7 +74,7 @@ def is_killed(url, name, operation, point):
     process = os.fork()
     if process == 0:
         try:
-            _guardrails.analyse = find_harm
+            _results.analyse = find_harm
             live = ae.Experiment.open(name, storage=url)
             live.status()
             kill_at(live.storage.engine, point)
@@ -115,36 +115,37 @@ def prepare(url, name):
 
 def main(url):
     for kind, operation in itertools.product(SETTINGS, OPERATIONS):
-        whole = None
         names = (
-            f"{kind}-{operation.replace(', ', '-').replace(' ', '-')}-{point}"
-            for point in range(10**3)
+            f"{kind}-{operation.replace(', ', '-').replace(' ', '-')}-{number}"
+            for number in range(10**3)
         )
-        stored, killed, point = [], True, 0
         reference = next(names)
         prepare(url, reference)
         before = read_events(url, reference)
         assert not is_killed(url, reference, operation, 0)
         whole = read_events(url, reference)
         assert len(whole) > len(before)
+        stored, killed, name = [], True, None
         while killed:
-            point += 1
-            name = next(names)
-            prepare(url, name)
-            killed = is_killed(url, name, operation, point)
+            if name is None:
+                name = next(names)
+                prepare(url, name)
+            killed = is_killed(url, name, operation, len(stored) + 1)
             after = read_events(url, name)
             assert after in (before, whole), (
-                f"killed at point {point}, {operation} was stored in part: {after[len(before) :]}"
+                f"killed at point {len(stored) + 1}, {operation} was stored in part: "
+                f"{after[len(before) :]}"
             )
             stored.append(after == whole)
-            assert not is_killed(url, name, "ask again" if operation != "end" else "end", 0), (
-                "it does not go on"
-            )
+            if stored[-1]:  # else the same experiment goes on, up to the next point
+                again = "ask again" if operation != "end" else "end"
+                assert not is_killed(url, name, again, 0), "it does not go on"
+                name = None
         assert stored == sorted(stored), "what is stored at one point must be stored at later ones"
         assert not stored[0]
         first = stored.index(True) + 1
-        print(f"{operation}: killed at {point - 1} points, stored from point {first} on")
-        assert first <= point
+        print(f"{operation}: killed at {len(stored) - 1} points, stored from point {first} on")
+        assert first <= len(stored)
 
 
 if __name__ == "__main__":

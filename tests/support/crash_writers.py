@@ -18,7 +18,7 @@ from pathlib import Path
 
 import aftereffect as ae
 import postgres
-from aftereffect.live import _guardrails
+from aftereffect.live import _results
 from playing import find_harm
 
 ARMS = ["A", "B", "C"]
@@ -59,7 +59,7 @@ def count(experiment, slot):
 
 def write(url, name, report, seed):
     """Ask and tell until killed, and report every answer."""
-    _guardrails.analyse = find_harm
+    _results.analyse = find_harm
     rng = random.Random(seed)
     experiment = ae.Experiment.open(name, storage=url)
     mine = list(experiment.status().awaited)  # of writers that were killed before they could tell

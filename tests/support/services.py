@@ -24,9 +24,9 @@ EXPERIMENT = {
 
 
 @contextlib.contextmanager
-def in_thread(storage, host="127.0.0.1", port=0, root_path=""):
+def in_thread(storage, host="127.0.0.1", port=0, root_path="", plans=()):
     """Run a service until the block ends; yields its address."""
-    server, listener = server_for(storage, host, port, root_path)
+    server, listener = server_for(storage, host, port, root_path, plans=plans)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:

@@ -16,10 +16,6 @@ from aftereffect._core.checks import (
     check_or_draw_seed,
     check_sequence,
     check_shares,
-    readable_bytes,
-    short_repr,
-    shorten,
-    suggest,
 )
 from aftereffect._core.files import (
     DPI,
@@ -30,7 +26,12 @@ from aftereffect._core.files import (
     html_table,
     lock_folder,
     make_folder,
+    readable_bytes,
     save_figure,
+    short_repr,
+    shorten,
+    show_amount,
+    suggest,
     text_table,
 )
 from aftereffect._core.installation import (
@@ -150,6 +151,7 @@ __all__ = [
     "seed_sequence",
     "short_repr",
     "shorten",
+    "show_amount",
     "sources_digest",
     "suggest",
     "summary",

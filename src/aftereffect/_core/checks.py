@@ -1,10 +1,9 @@
 """Checks of parameters: each returns the value as a plain Python type or raises a `ParameterError`.
 
 Used by everything that has parameters, so that ``alpha=nan`` is refused with the same words
-everywhere. At the end are the texts that messages are made of.
+everywhere.
 """
 
-import difflib
 import math
 import secrets
 from collections import Counter
@@ -15,6 +14,7 @@ from unicodedata import normalize
 
 import numpy as np
 
+from aftereffect._core.files import short_repr, suggest
 from aftereffect.errors import ParameterError
 
 #: Slots are counted in float64 state, which is exact up to here.
@@ -27,8 +27,6 @@ MAX_SEED = 2**63 - 1
 _DRAWN_BITS = 53
 #: Characters of the name of an arm, of a covariate or of an experiment.
 MAX_NAME_LENGTH = 100
-#: Characters of a value that a message shows.
-_MAX_SHOWN = 60
 
 
 def check_float(
@@ -198,33 +196,3 @@ def _describe_range(
 
 def _bound(number: float) -> str:
     return f"{number:,}" if isinstance(number, int) else f"{number:g}"
-
-
-def short_repr(value: object) -> str:
-    """A value for a message, cut where it is long."""
-    try:
-        text = " ".join(repr(value).split())
-    except ValueError:  # Python does not print integers of thousands of digits
-        return "a number of thousands of digits"
-    return shorten(text)
-
-
-def shorten(text: str) -> str:
-    """A text for a message, cut where it is long."""
-    return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "..."
-
-
-def readable_bytes(count: float) -> str:
-    """An amount of memory for a message.
-
-    >>> readable_bytes(2**27), readable_bytes(21.8e12)
-    ('134 MB', '21,800 GB')
-    """
-    return f"{count / 1e9:,.0f} GB" if count >= 10e9 else f"{count / 1e6:,.0f} MB"
-
-
-def suggest(word: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown word: the nearest known one, or all of them."""
-    names = list(known)
-    close = difflib.get_close_matches(word.lower(), names, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names) or 'none'}"

@@ -1,10 +1,12 @@
-"""What is written: files, whole or not at all and checked before the work; tables, aligned."""
+"""What is written: files, whole or not at all and checked before the work, tables and texts."""
 
+import difflib
 import html
+import math
 import os
 import secrets
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 #: The formats of pictures, and the resolution of PNG.
 PICTURE_SUFFIXES, DPI = (".png", ".svg", ".pdf"), 160
 _DRAFT, _LOCK = ".draft-", ".lock"
+#: Characters of a value that a message shows.
+_MAX_SHOWN = 60
 
 
 def check_writable(path: str | os.PathLike[str], suffixes: Collection[str]) -> Path:
@@ -148,3 +152,46 @@ def html_table(rows: Sequence[Sequence[str]], title: str) -> str:
     ]
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     return f"<table><caption>{html.escape(title)}</caption>{body}</table>"
+
+
+def short_repr(value: object) -> str:
+    """A value for a message, cut where it is long."""
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # Python does not print integers of thousands of digits
+        return "a number of thousands of digits"
+    return shorten(text)
+
+
+def shorten(text: str) -> str:
+    """A text for a message, cut where it is long."""
+    return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "..."
+
+
+def readable_bytes(count: float) -> str:
+    """An amount of memory for a message.
+
+    >>> readable_bytes(2**27), readable_bytes(21.8e12)
+    ('134 MB', '21,800 GB')
+    """
+    return f"{count / 1e9:,.0f} GB" if count >= 10e9 else f"{count / 1e6:,.0f} MB"
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown word: the nearest known one, or all of them."""
+    names = list(known)
+    close = difflib.get_close_matches(word.lower(), names, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names) or 'none'}"
+
+
+def show_amount(amount: float | None, sign: str = "-") -> str:
+    """An amount with three digits, or all digits of its whole part; "-" for none.
+
+    >>> show_amount(48.97, "+"), show_amount(123_456.7), show_amount(0.01234), show_amount(0.5)
+    ('+49.0', '123,457', '0.0123', '0.5')
+    """
+    if amount is None:
+        return "-"
+    size = math.floor(math.log10(abs(amount))) if amount else 0
+    number = f"{amount:{sign},.{min(max(2 - size, 0), 9)}f}"
+    return number if sign == "+" or "." not in number else number.rstrip("0").rstrip(".")

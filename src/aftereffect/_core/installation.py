@@ -38,9 +38,10 @@ NUMERIC_SOURCES = (
     "policies",
     "rewards",
     "simulation/_compiled.py",
+    "simulation/_cuda.py",
     "simulation/_driver.py",
+    "simulation/_philox.py",
     "simulation/_replications.py",
-    "simulation/_streams.py",
 )
 
 
@@ -112,10 +113,13 @@ EXTRAS = {
     "plot": ("matplotlib",),
     "data": ("polars",),
     "dask": ("distributed",),
+    "gpu": ("numba_cuda",),
     "live": ("sqlalchemy",),
     "postgres": ("sqlalchemy", "psycopg"),
     "service": ("sqlalchemy", "fastapi", "uvicorn", "prometheus_client"),
     "paper": ("matplotlib", "polars", "markdown_it"),
+    "gym": ("gymnasium",),
+    "river": ("river",),
 }
 
 

@@ -41,11 +41,9 @@ Source: TypeAlias = Any
 #: What a source knows an arm by: its mean where rewards are drawn, its number where they are read.
 ArmKey: TypeAlias = Any
 
-#: All that a policy remembers: a named tuple of the policy's own, of float64 arrays or further such
-#: tuples.
+#: All that a policy remembers: a named tuple of its own, of float64 arrays or further such tuples.
 State: TypeAlias = Any
-#: What a policy's kernels read and do not change: a named tuple of the policy's own, of numbers and
-#: arrays.
+#: What a policy's kernels read and do not change: a named tuple of its own, of numbers and arrays.
 Params: TypeAlias = Any
 
 Decide: TypeAlias = Callable[[State, Params, int, np.random.Generator], tuple[int, int, int]]
@@ -65,6 +63,13 @@ class PolicyKernels(NamedTuple):
     """How a policy plays.
 
     The state holds all that changes, so that it can be saved, compared and replayed.
+
+    Examples
+    --------
+    >>> import aftereffect as ae
+    >>> policy, rng = ae.RoundRobin(), np.random.default_rng(1)
+    >>> policy.kernels().decide(policy.initial(arms=3), policy.params(3, 100), 4, rng)
+    (0, 1, 0)
     """
 
     decide: Decide
@@ -81,6 +86,15 @@ class SlotKernels(NamedTuple):
     total, and its covariates: a vector that kernels only read. The total is NaN where it is missing
     or not yet known, and so is a covariate; `observe` may come again with other ones. Slots of a
     history have numbers below 0, and the first arm.
+
+    Examples
+    --------
+    >>> import aftereffect as ae
+    >>> policy = ae.FixedSwitchback(block=12, slots_per_day=24)
+    >>> state, rng = policy.initial_for(arms=2, slots=100), np.random.default_rng(1)
+    >>> arm, slots = policy.kernels().decide(state, policy.params(2, 100), 0, rng)
+    >>> slots, state.probabilities.tolist()
+    (12, [0.5, 0.5])
     """
 
     decide: DecideSlots
@@ -91,10 +105,9 @@ class RewardSource(NamedTuple):
     """How kernels get the rewards of pulls.
 
     ``one(source, key, slot, rng)`` is the reward of one pull and ``many(source, key, first, n,
-    rng)`` the sum of n pulls from slot `first` on. ``world.source`` is the source and
-    ``key_of(world, arm)`` the key of an arm; with the key `no_arm`, for arms that rest, both return
-    0. Where rewards are drawn and are 0 or 1, ``byte(source, key, rng)`` draws eight of them as the
-    bits of a number.
+    rng)`` the sum of n pulls from slot `first` on. ``world.source`` is the source, and
+    ``key_of(world, arm)`` the key of an arm; with the key `no_arm`, both return 0. If rewards are 0
+    or 1 and are drawn, ``byte(source, key, rng)`` draws eight of them as the bits of a number.
     """
 
     one: OnePull

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, Literal, NoReturn, TypeVar, cast, get_origin, overload
 
-from aftereffect._core.checks import short_repr, suggest
+from aftereffect._core.files import short_repr, suggest
 from aftereffect._core.spec import (
     S,
     Spec,

@@ -21,7 +21,7 @@ from dataclasses import MISSING, fields
 from functools import lru_cache
 from typing import Any, ClassVar, NoReturn, TypeVar, cast, get_type_hints
 
-from aftereffect._core.checks import short_repr, suggest
+from aftereffect._core.files import short_repr, suggest
 from aftereffect._core.installation import load_plugins
 from aftereffect.errors import ParameterError, SpecError
 

@@ -28,7 +28,17 @@ MAX_TABLE_BYTES = 128 * 2**20
 
 
 class Bandit(Spec, ABC):
-    """Arms whose rewards arrive late: a simulated world that turns pulls into totals."""
+    """Arms whose rewards arrive late: a simulated world that turns pulls into totals.
+
+    Examples
+    --------
+    Every bandit is one:
+
+    >>> import aftereffect as ae
+    >>> bandit = ae.parse("stochastic-bandit([0.9, 0.1], delay=interval(30, 39))", ae.Bandit)
+    >>> bandit.arms, bandit.delay_facts.mean_lag
+    (2, 34.5)
+    """
 
     kind = "bandit"
 
@@ -41,7 +51,7 @@ class Bandit(Spec, ABC):
 
     @property
     def calendar(self) -> Calendar:
-        """How the slots lie in days and weeks; of bandits that know no time, not at all."""
+        """How the slots lie in days and weeks; an empty calendar if the bandit knows no time."""
         return Calendar()
 
     @property

@@ -7,8 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from aftereffect._core import Calendar, Matrix, Memory, Vector, check_flag, check_int, register
-from aftereffect.bandits._demand import Defects, DemandBandit
-from aftereffect.bandits._demand_kernels import BASE, NUMBERS, ORIGIN, DemandWorld, FillBase
+from aftereffect.bandits._demand import (
+    BASE,
+    NUMBERS,
+    ORIGIN,
+    Defects,
+    DemandBandit,
+    DemandWorld,
+    FillBase,
+)
 from aftereffect.bandits.base import EngineName
 from aftereffect.delays import Delay, Immediate
 from aftereffect.errors import ParameterError
@@ -41,9 +48,9 @@ class HistoryBandit(DemandBandit):
     The recorded totals are the demand. An arm with a lift of .05 multiplies it by 1.05. The delay
     spreads what it brings over later slots. Before the first slot, the first arm was played.
 
-    The regret is the lost share in percent: at the horizon, 100 times what the best arm would have
-    brought more, over what it would have brought. Totals are divided by the largest reward that a
-    pull of the run could bring.
+    The regret is the lost share in percent: the difference between what the best arm would have
+    brought by the horizon and what the pulled arms brought, divided by the former. Totals are
+    divided by the largest reward that a pull of the run could bring.
 
     Parameters
     ----------

@@ -7,8 +7,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from aftereffect._core import Memory, check_choice, check_float, register
-from aftereffect.bandits._demand import Defects, DemandBandit
-from aftereffect.bandits._demand_kernels import BASE, DemandWorld, FillBase
+from aftereffect.bandits._demand import BASE, Defects, DemandBandit, DemandWorld, FillBase
 from aftereffect.delays import Delay, Immediate
 from aftereffect.errors import ParameterError
 from aftereffect.rewards import SlotName
@@ -54,9 +53,9 @@ class SeasonalBandit(DemandBandit):
     brings over later slots. Before the first slot, the first arm was played, with the same delay.
     Everything is drawn anew in each replication.
 
-    The regret is the lost share in percent: at the horizon, 100 times what the best arm would have
-    brought more, over what it would have brought. Totals are divided by the largest reward that a
-    pull of the run could bring.
+    The regret is the lost share in percent: the difference between what the best arm would have
+    brought by the horizon and what the pulled arms brought, divided by the former. Totals are
+    divided by the largest reward that a pull of the run could bring.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What commands read and print: totals and covariates from a CSV file; answers in three formats."""
+"""What commands read and print: totals from CSV files; answers, and lists of experiments."""
 
 import csv
 import json
@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from aftereffect._core import notation, text_table
 from aftereffect.cli._shared import Format, read_number
@@ -17,11 +17,15 @@ from aftereffect.lag import LagEstimate
 from aftereffect.live import (
     ArmStatus,
     Decision,
+    Experiment,
+    Record,
     Slot,
     SlotRecord,
     Status,
+    Storage,
     TotalRecord,
     Verification,
+    is_text,
     lay_out_records,
     write_csv,
 )
@@ -238,12 +242,13 @@ STATUS = Printer(Status.__str__, Status.to_dict, lambda status: (ArmStatus._fiel
 
 def _describe_judged(results: Results) -> list[str]:
     guarded = [sentence for found in results.guardrails for sentence in found.describe()]
-    return [*results.describe_rule(), *guarded]
+    return [*results.describe_rule(), *results.describe_lost(), *guarded]
 
 
 def _judged_to_json(results: Results) -> dict[str, Any]:
     written = results.to_dict()
-    return {"stops": written["stops"], "judged_guardrails": written["guardrails"]}
+    names = {"stops": "stops", "judged_guardrails": "guardrails", "lost": "lost"}
+    return {name: written[field] for name, field in names.items()}
 
 
 #: A status, and the results if the experiment has a rule to stop or guardrails.
@@ -272,4 +277,58 @@ VERIFICATION = Printer(
     Verification.__str__,
     Verification.to_dict,
     lambda found: (tuple(found.to_dict()), [tuple(found.to_dict().values())]),
+)
+
+
+class Overview(NamedTuple):
+    """One experiment of a storage in one row.
+
+    For a damaged one `problem` says what is wrong, and its numbers are None.
+    """
+
+    name: str
+    policy: str | None
+    arms: int | None
+    slots: int | None
+    received: int | None
+    state: str
+    last_event_at: str | None
+    problem: str | None
+
+
+def read_overview(storage: Storage, record: Record) -> Overview:
+    """Read the status of an experiment; whatever is wrong with it is the problem of its row."""
+    name = record.name if is_text(record.name) else ascii(record.name)
+    last = None
+    try:
+        with storage.reading(record.id) as view:
+            event = view.last_event()
+        last = event.at if event is not None and is_text(event.at) else None
+        status = Experiment(storage, record).status()
+    except Exception as error:  # whatever is wrong with one of them, the others are listed
+        problem = " ".join(str(error).split())
+        return Overview(name, None, None, None, None, "damaged", last, problem)
+    counts = len(status.arms), status.slots, status.received
+    return Overview(name, status.policy, *counts, status.state, last, None)
+
+
+def _format_overviews(overviews: Sequence[Overview]) -> str:
+    if not overviews:
+        return "no experiments"
+    rows = [("name", "policy", "state", "arms", "slots", "received", "last event")]
+    for each in overviews:
+        arms, slots, received = (
+            "-" if number is None else f"{number:,}"
+            for number in (each.arms, each.slots, each.received)
+        )
+        last = format_time(each.last_event_at)
+        rows.append((each.name, each.policy or "-", each.state, arms, slots, received, last))
+    damaged = [f"{each.name} is damaged: {each.problem}" for each in overviews if each.problem]
+    return "\n".join([text_table(rows, left=3), *damaged])
+
+
+OVERVIEWS = Printer[Sequence[Overview]](
+    _format_overviews,
+    lambda overviews: [each._asdict() for each in overviews],
+    lambda overviews: (Overview._fields, overviews),
 )

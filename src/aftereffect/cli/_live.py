@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from cyclopts import Parameter
 
@@ -34,7 +34,10 @@ from aftereffect.cli._shared import (
     read_share,
 )
 from aftereffect.errors import CorruptionError, ParameterError, UnlikelyTotalError
-from aftereffect.live import DEFAULT_POLICY, DEFAULT_STORAGE, Experiment
+from aftereffect.live import DEFAULT_POLICY, DEFAULT_STORAGE, Experiment, ExportForm
+
+if TYPE_CHECKING:
+    from aftereffect.planning import Plan
 
 StorageUrl: TypeAlias = Annotated[
     str,
@@ -91,7 +94,8 @@ def create(
     covariates: Annotated[str | None, Parameter(metavar="NAME,...")] = None,
     unit: Annotated[str | None, Parameter(metavar="UNIT")] = None,
     stop_when_loss_below: Number | None = None,
-    guardrail: list[SpecText] | None = None,
+    guardrail: Annotated[list[SpecText] | None, Parameter(negative=())] = None,
+    plan: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     max_total: Number | None = None,
     horizon: Number | None = None,
     seed: Number | None = None,
@@ -142,7 +146,10 @@ def create(
         A further total of each slot, in which an arm may do harm, such as
         "guardrail(complaints, tolerated=5, stops=true)": an arm that shows more than 5 % more of it
         than the control is stopped. With harm=less, less of it does harm. Without stops=true, harm
-        is only said. Repeat this option for up to 5 of them.
+        is only reported. Repeat this option for up to 5 of them.
+    plan
+        A plan that "aftereffect plan --out FILE.json" has saved. What it promised for the policy is
+        recorded, and "status" and "results" compare.
     max_total
         Refuse totals above this number: they are probably typing errors.
     horizon
@@ -167,6 +174,7 @@ def create(
         unit=unit,
         stop_when_loss_below=stop_when_loss_below,
         guardrails=guardrail or (),
+        plan=None if plan is None else _load_plan(plan),
         max_total=max_total,
         horizon=horizon,
         seed=seed,
@@ -306,11 +314,12 @@ def status(
 ) -> None:
     """Print the status of an experiment, arm by arm, and its next decision.
 
-    If the experiment has a rule to stop or guardrails, the answer also says what they say.
+    If the experiment has a rule to stop or guardrails, the answer also has their verdicts. If it
+    comes from a plan, it compares the promise with what came of it.
     """
     with Experiment.open(name, storage=storage) as experiment:
         answer, results = experiment.status(), None
-        is_judged = answer.stop_when_loss_below is not None or answer.guardrails
+        is_judged = answer.stop_when_loss_below is not None or answer.guardrails or answer.plan
         if is_judged and answer.no_results is None:
             results = experiment.results()
     JUDGED_STATUS.show((answer, results), format)
@@ -377,7 +386,7 @@ def results(
     *,
     level: RealNumber = 0.95,
     stop_when_loss_below: Number | None = None,
-    out: OutputFile | None = None,
+    plot: OutputFile | None = None,
     storage: StorageUrl = DEFAULT_STORAGE,
     format: Annotated[
         Format,
@@ -398,30 +407,40 @@ def results(
         Say whether to stop: whether shipping the leading arm is expected to cost less than this
         number per slot, in the unit of the totals. By default, the rule with which the experiment
         was created, if there is one.
-    out
+    plot
         Save a picture to a .png, .svg or .pdf file (needs the extra "plot"). It shows the effect of
         each arm against the control over time.
     """
-    if out is not None:
+    if plot is not None:
         require_extra("plot")
-        check_writable(out, PICTURE_SUFFIXES)
+        check_writable(plot, PICTURE_SUFFIXES)
     with Experiment.open(name, storage=storage) as experiment:
         found = experiment.results(level=level, stop_when_loss_below=stop_when_loss_below)
-    if out is not None:
-        found.save_plot(out)
+    if plot is not None:
+        found.save_plot(plot)
     RESULTS.show(found, format)
 
 
-def export(name: Name, /, *, out: OutputFile, storage: StorageUrl = DEFAULT_STORAGE) -> None:
+def export(
+    name: Name,
+    /,
+    *,
+    out: OutputFile,
+    form: ExportForm = "slots",
+    storage: StorageUrl = DEFAULT_STORAGE,
+) -> None:
     """Save the whole history of an experiment to a file.
 
     Parameters
     ----------
     out
         A .csv file, or a .parquet file (needs the extra "data").
+    form
+        What a row is for: "slots" has all that was recorded of a slot. "mmm" is for marketing mix
+        models, with a column per arm. "clusters" is for analyses in which rounds are clusters.
     """
     with Experiment.open(name, storage=storage) as experiment:
-        experiment.export(out)
+        experiment.export(out, form=form)
     print(out)
 
 
@@ -461,6 +480,12 @@ def end(
                 raise ParameterError(f"experiment {name!r} was not ended")
         answer = experiment.end()
     STATUS.show(answer, format)
+
+
+def _load_plan(path: Path) -> "Plan":
+    from aftereffect.planning import Plan  # which loads the simulation
+
+    return Plan.load(path)
 
 
 def _split_names(text: str) -> list[str]:

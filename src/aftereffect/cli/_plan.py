@@ -16,7 +16,7 @@ from aftereffect.cli._shared import (
     Format,
     Jobs,
     Number,
-    OutputFile,
+    OutputFiles,
     RealNumber,
     connect_workers,
     progress_bar,
@@ -39,7 +39,9 @@ def plan(
     lift: Annotated[str, Parameter(metavar="PERCENT|RANGE", allow_leading_hyphen=True)] = "5%",
     lag: Annotated[str, Parameter(metavar="TIME|RANGE")] = "0",
     weeks: Number = 8,
-    design: Annotated[tuple[str, ...], Parameter(negative=(), metavar="SPEC")] = (),
+    design: Annotated[
+        tuple[str, ...], Parameter(negative=(), metavar="SPEC", show_default=False)
+    ] = (),
     stop_when_loss_below: RealNumber | None = None,
     unit: Annotated[str | None, Parameter(metavar="UNIT")] = None,
     runs: Number | None = None,
@@ -49,16 +51,14 @@ def plan(
     jobs: Jobs | None = None,
     dask: DaskAddress | None = None,
     format: Format = "table",
-    out: Annotated[
-        tuple[OutputFile, ...], Parameter(negative=(), consume_multiple=False, metavar="FILE")
-    ] = (),
+    out: OutputFiles = (),
 ) -> None:
     """Plan an experiment: play candidate designs on worlds made of your history.
 
-    For each design it says what it loses, when it ends, how often it ships the best arm, and which
-    lifts it finds. Then it recommends one, with the command that creates that experiment, or says
-    why not to run any. First figures appear while the others are computed. The first plan on a
-    machine takes a minute or more longer, since the simulation is compiled.
+    The plan says of each design what it is expected to lose, when it ends, how often it ships the
+    best arm, and which lifts it finds. Then it recommends one, with the command that creates that
+    experiment, or says why not to run any. First figures appear while the others are computed. The
+    first plan on a machine takes a minute or more longer, since the simulation is compiled.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def plan(
     seed
         The same seed gives the same plan. By default, a seed is drawn and printed.
     resume
-        A folder in which finished parts are kept. If the command was interrupted, run it again with
+        A folder for the parts that are finished. If the command was interrupted, run it again with
         the same seed: it continues where it stopped.
     format
         How to print the plan. The csv format has one row per design.
@@ -142,7 +142,8 @@ def plan(
     for warning in caught:
         print(f"warning: {warning.message}", file=sys.stderr)
     try:  # files first: whoever reads the printed output may stop early
-        for path in out:
+        # The command in a report names the file of the plan.
+        for path in sorted(out, key=lambda path: path.suffix.lower() != ".json"):
             found.save(path)
     finally:
         PLAN.show(found, format)

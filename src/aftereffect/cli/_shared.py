@@ -1,4 +1,4 @@
-"""What all commands share: how values are written, who does the work, and how progress is shown."""
+"""What all commands share: how users write values, who does the work, and how progress is shown."""
 
 import logging
 import math
@@ -141,6 +141,10 @@ Numbers: TypeAlias = Annotated[
 OutputFile: TypeAlias = Annotated[
     Path, Parameter(converter=_convert_file, n_tokens=1, metavar="FILE"), _Unchecked()
 ]
+#: An option that may be repeated, with a file each time.
+_REPEATED = Parameter(negative=(), consume_multiple=False, metavar="FILE", show_default=False)
+Files: TypeAlias = Annotated[tuple[Path, ...], _REPEATED]
+OutputFiles: TypeAlias = Annotated[tuple[OutputFile, ...], _REPEATED]
 Folder: TypeAlias = Annotated[Path, Parameter(metavar="FOLDER")]
 Jobs: TypeAlias = Annotated[
     Number,

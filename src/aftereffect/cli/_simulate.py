@@ -17,7 +17,7 @@ from aftereffect._core import (
     text_table,
     usage,
 )
-from aftereffect.bandits import Bandit, EngineName, bandit_from_options
+from aftereffect.bandits import Bandit, bandit_from_options
 from aftereffect.cli._formats import Printer
 from aftereffect.cli._shared import (
     DaskAddress,
@@ -35,7 +35,14 @@ from aftereffect.growth import Growth
 from aftereffect.policies import Policy
 from aftereffect.reproduction import FIGURES
 from aftereffect.rewards import RewardLaw, Schedule
-from aftereffect.simulation import DEFAULT_CHECKPOINTS, Study, plan_study, save_picture, worker_pool
+from aftereffect.simulation import (
+    DEFAULT_CHECKPOINTS,
+    EngineRequest,
+    Study,
+    plan_study,
+    save_picture,
+    worker_pool,
+)
 from aftereffect.simulation import STUDY_SUFFIXES as TABLES
 
 
@@ -50,7 +57,7 @@ def simulate(
     delay: SpecText | None = None,
     replications: Number = 100,
     seed: Number | None = None,
-    engine: EngineName = "roundwise",
+    engine: EngineRequest = "roundwise",
     checkpoints: Number = DEFAULT_CHECKPOINTS,
     jobs: Jobs | None = None,
     dask: DaskAddress | None = None,
@@ -90,8 +97,9 @@ def simulate(
         A whole number. The same seed gives the same results. Without this option, a seed is drawn
         and printed.
     engine
-        How to simulate: "roundwise" is fast, "slotwise" simulates every slot. The results of both
-        have the same distribution.
+        How to simulate: "roundwise" is fast, "slotwise" simulates every slot, "cuda" is roundwise
+        on an NVIDIA GPU (needs the extra "gpu"). All results have the same distribution. "auto"
+        takes a GPU for large studies, if there is one.
     checkpoints
         The number of slots at which to record the regret. They are spaced evenly on a log scale.
     format

@@ -1,49 +1,28 @@
 """The commands about a whole storage: its experiments, its tokens, a service for it, and a demo."""
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
 from aftereffect._core import check_int, check_writable, require_extra, text_table
-from aftereffect.cli._formats import Printer, format_time
+from aftereffect.cli._formats import OVERVIEWS, Printer, read_overview
 from aftereffect.cli._live import Name, PrintFormat, StorageUrl
-from aftereffect.cli._shared import Flag, Folder, Number, confirm
+from aftereffect.cli._shared import Files, Flag, Folder, Number, confirm
 from aftereffect.errors import ParameterError
 from aftereffect.live import (
     DEFAULT_STORAGE,
     LOG_SUFFIXES,
-    Experiment,
-    Record,
-    Storage,
     TokenRecord,
     check_absent,
     delete_experiment,
     find_record,
-    is_text,
     open_storage,
 )
 from aftereffect.service import DEFAULT_HOST, DEFAULT_PORT, Scope, create_token, revoke_token
 
 token = App(name="token", help="Create, list and revoke the tokens that give access to a service.")
-
-
-class Overview(NamedTuple):
-    """One experiment of a storage in one row.
-
-    For a damaged one `problem` says what is wrong, and its numbers are None.
-    """
-
-    name: str
-    policy: str | None
-    arms: int | None
-    slots: int | None
-    received: int | None
-    state: str
-    last_event_at: str | None
-    problem: str | None
 
 
 def experiments(*, storage: StorageUrl = DEFAULT_STORAGE, format: PrintFormat = "table") -> None:
@@ -53,7 +32,7 @@ def experiments(*, storage: StorageUrl = DEFAULT_STORAGE, format: PrintFormat = 
     0 even then.
     """
     with open_storage(storage) as opened:
-        overviews = [_read_overview(opened, record) for record in opened.records()]
+        overviews = [read_overview(opened, record) for record in opened.records()]
     OVERVIEWS.show(overviews, format)
 
 
@@ -65,9 +44,7 @@ def delete(
     yes: Annotated[Flag, Parameter(help="Do not ask for confirmation.")] = False,
     storage: StorageUrl = DEFAULT_STORAGE,
 ) -> None:
-    """Delete an experiment for good, after saving its whole log to a file.
-
-    This works for damaged experiments too.
+    """Delete an experiment for good, even a damaged one, after saving its whole log to a file.
 
     Parameters
     ----------
@@ -89,48 +66,12 @@ def delete(
     print(f"{name}: deleted; its {count:,} events are in {export}")
 
 
-def _read_overview(storage: Storage, record: Record) -> Overview:
-    name = record.name if is_text(record.name) else ascii(record.name)
-    last = None
-    try:
-        with storage.reading(record.id) as view:
-            event = view.last_event()
-        last = event.at if event is not None and is_text(event.at) else None
-        status = Experiment(storage, record).status()
-    except Exception as error:  # whatever is wrong with one of them, the others are listed
-        problem = " ".join(str(error).split())
-        return Overview(name, None, None, None, None, "damaged", last, problem)
-    counts = len(status.arms), status.slots, status.received
-    return Overview(name, status.policy, *counts, status.state, last, None)
-
-
-def _format_overviews(overviews: Sequence[Overview]) -> str:
-    if not overviews:
-        return "no experiments"
-    rows = [("name", "policy", "state", "arms", "slots", "received", "last event")]
-    for each in overviews:
-        arms, slots, received = (
-            "-" if number is None else f"{number:,}"
-            for number in (each.arms, each.slots, each.received)
-        )
-        last = format_time(each.last_event_at)
-        rows.append((each.name, each.policy or "-", each.state, arms, slots, received, last))
-    damaged = [f"{each.name} is damaged: {each.problem}" for each in overviews if each.problem]
-    return "\n".join([text_table(rows, left=3), *damaged])
-
-
-OVERVIEWS = Printer[Sequence[Overview]](
-    _format_overviews,
-    lambda overviews: [each._asdict() for each in overviews],
-    lambda overviews: (Overview._fields, overviews),
-)
-
-
 def serve(
     *,
     host: Annotated[str, Parameter(metavar="ADDRESS")] = DEFAULT_HOST,
     port: Number = DEFAULT_PORT,
     root_path: Annotated[str, Parameter(metavar="PATH", show_default=False)] = "",
+    plan: Files = (),
     storage: StorageUrl = DEFAULT_STORAGE,
 ) -> None:
     """Serve live experiments over HTTP, with a web page that shows them.
@@ -146,14 +87,26 @@ def serve(
         The port to listen on. 0 means any free port.
     root_path
         The path under which a reverse proxy offers the service, such as /experiments.
+    plan
+        A plan that "aftereffect plan --out FILE.json" has saved: the page shows it. Repeat the
+        option for several.
     """
     require_extra("service")
+    plans = _lay_out_plans(plan)
     from aftereffect.service import Worker
 
     with Worker(storage) as worker:  # which starts while the service is still being imported
         from aftereffect.service import serve_until_stopped
 
-        serve_until_stopped(storage, host, port, root_path, worker)
+        serve_until_stopped(storage, host, port, root_path, worker, plans)
+
+
+def _lay_out_plans(paths: tuple[Path, ...]) -> list[dict[str, Any]]:
+    if not paths:
+        return []
+    from aftereffect.planning import Plan  # which loads the simulation
+
+    return [Plan.load(path).lay_out() for path in paths]
 
 
 def demo(*, port: Number = 0, folder: Folder | None = None, speed: Number = 20) -> None:

@@ -13,13 +13,13 @@ from typing import Any
 from urllib.parse import quote
 
 from aftereffect._core import check_writable
-from aftereffect.client._remote import RemoteExperiment, path_of
-from aftereffect.client._transport import NOT_A_SERVICE, Transport
+from aftereffect.client._remote import NOT_A_SERVICE, RemoteExperiment, Transport, path_of
 from aftereffect.errors import NotFoundError, ServiceError
 from aftereffect.live import (
     DEFAULT_POLICY,
     LOG_SUFFIXES,
     HistoryInput,
+    PlanInput,
     check_absent,
     read_last_hash,
     read_past_totals,
@@ -91,6 +91,7 @@ class Client:
         unit: str | None = None,
         stop_when_loss_below: float | None = None,
         guardrails: Sequence[object] = (),
+        plan: PlanInput | None = None,
         max_total: float | None = None,
         horizon: int | None = None,
         seed: int | None = None,
@@ -118,6 +119,7 @@ class Client:
             "unit": unit,
             "stop_when_loss_below": stop_when_loss_below,
             "guardrails": list(map(str, guardrails)),
+            "plan": None if plan is None else _plan_to_json(plan),
             "max_total": max_total,
             "horizon": horizon,
             "seed": seed,
@@ -164,6 +166,13 @@ class Client:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _plan_to_json(plan: PlanInput) -> list[dict[str, Any]]:
+    """What a plan promises by design; the service chooses that of the policy."""
+    from aftereffect.inference import read_courses
+
+    return [course._asdict() for course in read_courses(plan)]
 
 
 def _history_to_json(history: HistoryInput, covariates: Sequence[str]) -> list[Any]:

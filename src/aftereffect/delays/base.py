@@ -38,9 +38,12 @@ from aftereffect.delays._engines import (
     SlotwiseEngine,
     build_roundwise,
     build_slotwise,
+    collect_shares,
     count_bytes,
+    deposit_shares,
+    look_up,
+    share_table,
 )
-from aftereffect.delays._shares import collect_shares, deposit_shares, look_up, share_table
 from aftereffect.errors import ParameterError
 
 
@@ -53,7 +56,16 @@ class DelayFacts(NamedTuple):
 
 
 class Delay(Spec, ABC):
-    """When the rewards of a bandit's arms arrive."""
+    """When the rewards of a bandit's arms arrive.
+
+    Examples
+    --------
+    Every delay is one:
+
+    >>> import aftereffect as ae
+    >>> ae.parse("interval(30, 39)", ae.Delay).facts(arms=2).mean_lag
+    34.5
+    """
 
     kind = "delay"
     #: Whether lags depend on the arms played before, as those of an adversary may.
@@ -81,7 +93,14 @@ class Delay(Spec, ABC):
 
 
 class ArmwiseDelay(Delay):
-    """A delay that is a law of lags for each arm."""
+    """A delay that is a law of lags for each arm.
+
+    Examples
+    --------
+    >>> from aftereffect import Interval
+    >>> [law.mean_lag for law in Interval(3, 4).by_arm(2)]
+    [3.5, 3.5]
+    """
 
     @abstractmethod
     def by_arm(self, arms: int) -> tuple["LagLaw", ...]:
@@ -116,6 +135,13 @@ class LagLaw(ArmwiseDelay):
     """How the reward of one pull arrives: which share of it, in expectation, at which lag.
 
     Lag 0 is the slot of the pull itself; the lags of the paper start at 1. Shares sum to one.
+
+    Examples
+    --------
+    >>> from aftereffect import Geometric
+    >>> law = Geometric(0.5)
+    >>> law.mean_lag, law.reach, law.share([1, 2, 3]).tolist(), law.tail([1, 2, 3]).tolist()
+    (2.0, inf, [0.5, 0.25, 0.125], [0.5, 0.25, 0.125])
     """
 
     def by_arm(self, arms: int) -> tuple["LagLaw", ...]:
@@ -199,7 +225,16 @@ class LagLaw(ArmwiseDelay):
 
 
 class FiniteLagLaw(LagLaw):
-    """A law with finitely many lags; all its numbers follow from its shares."""
+    """A law with finitely many lags; all its numbers follow from its shares.
+
+    Examples
+    --------
+    >>> class Twice(FiniteLagLaw):
+    ...     shares = np.array([0.0, 0.5, 0.0, 0.5])
+    >>> law = Twice()
+    >>> law.reach, law.mean_lag, law.lag_variance, law.tail([0, 1, 2, 3]).tolist()
+    (3, 2.0, 1.0, [1.0, 0.5, 0.5, 0.0])
+    """
 
     @property
     @abstractmethod
@@ -253,7 +288,15 @@ class FiniteLagLaw(LagLaw):
 
 
 class ClosedForm(FiniteLagLaw):
-    """A law whose numbers are formulas; its table of shares is made when an engine needs it."""
+    """A law whose numbers are formulas; its table of shares is made when an engine needs it.
+
+    Examples
+    --------
+    >>> from aftereffect import Interval
+    >>> law = Interval(1, 10**7)
+    >>> isinstance(law, ClosedForm), law.reach, law.mean_lag
+    (True, 10000000, 5000000.5)
+    """
 
     @property
     @abstractmethod

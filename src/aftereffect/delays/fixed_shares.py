@@ -16,8 +16,7 @@ from aftereffect._core import (
     check_shares,
     register,
 )
-from aftereffect.delays._engines import CollectRow, Recipe, Size
-from aftereffect.delays._shares import normalise
+from aftereffect.delays._engines import CollectRow, Recipe, Size, normalise
 from aftereffect.delays.base import ClosedForm, FiniteLagLaw
 from aftereffect.delays.random_lag import EvenLags
 

@@ -29,8 +29,7 @@ from aftereffect._core import (
     check_float,
     register,
 )
-from aftereffect.delays._engines import CollectRow, Recipe, Size
-from aftereffect.delays._shares import as_lags
+from aftereffect.delays._engines import CollectRow, Recipe, Size, as_lags
 from aftereffect.delays.base import LagLaw
 
 #: The table: gamma, the effective reach, gamma^8, then for each byte the number of ones in it and

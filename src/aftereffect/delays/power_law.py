@@ -35,8 +35,7 @@ from aftereffect._core import (
     check_float,
     register,
 )
-from aftereffect.delays._engines import CollectRow, Recipe, Size
-from aftereffect.delays._shares import as_lags
+from aftereffect.delays._engines import CollectRow, Recipe, Size, as_lags
 from aftereffect.delays.base import LagLaw
 from aftereffect.delays.geometric import tabulate_bytes
 from aftereffect.errors import ParameterError

@@ -19,8 +19,7 @@ from aftereffect._core import (
     check_shares,
     register,
 )
-from aftereffect.delays._engines import ARRIVALS, CollectRow, Deposit, Recipe, Size
-from aftereffect.delays._shares import normalise
+from aftereffect.delays._engines import ARRIVALS, CollectRow, Deposit, Recipe, Size, normalise
 from aftereffect.delays.base import ClosedForm, FiniteLagLaw
 from aftereffect.errors import ParameterError
 
@@ -29,7 +28,13 @@ DrawLag: TypeAlias = Callable[[Matrix, int, np.random.Generator], int]
 
 
 class RandomLag(FiniteLagLaw):
-    """The whole reward arrives at one lag, drawn for every pull; the shares are probabilities."""
+    """The whole reward arrives at one lag, drawn for every pull; the shares are probabilities.
+
+    Examples
+    --------
+    >>> isinstance(UniformDelay(1, 4), RandomLag), UniformDelay(1, 4).shares.tolist()
+    (True, [0.0, 0.25, 0.25, 0.25, 0.25])
+    """
 
     @abstractmethod
     def lag_kernel(self) -> DrawLag:

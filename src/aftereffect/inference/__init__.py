@@ -7,7 +7,7 @@ the way, makes them narrow. Read the modules in this order: `_trial`, `_candidat
 """
 
 from aftereffect.inference._analysis import LEVELS, analyse
-from aftereffect.inference._course import Course, follow
+from aftereffect.inference._course import Course, PlannedCourse, follow, read_courses
 from aftereffect.inference._trial import Trial
 from aftereffect.inference.guardrails import (
     MAX_GUARDRAILS,
@@ -29,9 +29,11 @@ __all__ = [
     "Guardrail",
     "GuardrailResults",
     "Look",
+    "PlannedCourse",
     "Results",
     "Trial",
     "analyse",
     "find_level",
     "follow",
+    "read_courses",
 ]

@@ -26,8 +26,9 @@ _LIFT, _LEVEL, _SEEN_SEASON, _NEW_SEASON = 0.1, 1.0, 0.05, 0.7
 #: Delays are alike if so much of their shares is common. One is plausible if its logarithm of the
 #: posterior is at most so far below that of the best; and the most that are considered.
 _ALIKE, _PLAUSIBLE, _MAX_DELAYS = 0.7, 5.0, 6
-#: A delay whose logarithm of the posterior is so far below that of the best is not looked at again.
-_HOPELESS = 40.0
+#: A delay whose logarithm of the posterior is so far below that of the best is not looked at again,
+#: once there are so many windows per parameter: fewer can be fitted almost perfectly by chance.
+_HOPELESS, _ENOUGH_WINDOWS = 40.0, 4
 #: A delay ends where less than this is left.
 _TAIL = 0.01
 #: The most windows by which noise is predicted, the windows that each takes, what is added to
@@ -35,8 +36,10 @@ _TAIL = 0.01
 _MAX_ORDER, _PER_ORDER, _RIDGE, _HISTORY_COUNT = 8, 6, 0.003, 84
 #: Residuals beyond so many deviations are cut.
 CUT = 3.0
-#: The smallest standard deviation of logarithms.
-_MIN_SPREAD = 1e-6
+#: The smallest standard deviation of logarithms. A regression with hardly more windows than
+#: parameters leaves almost nothing; evidence that took this for precision would decide for an
+#: absurd delay.
+_MIN_SPREAD = 0.003
 #: The first guess of how noise is predicted.
 _FIRST_FILTER = np.array([1.0, -0.8])
 
@@ -114,7 +117,8 @@ class Baselines:
         fits, evidence = self._regress([candidates[each] for each in hopeful], windows, whitener)
         posterior = np.full(len(candidates), -np.inf)
         posterior[hopeful] = evidence + np.array([candidates[each].prior for each in hopeful])
-        self._hopeful = np.flatnonzero(posterior >= posterior.max() - _HOPELESS)
+        if windows >= _ENOUGH_WINDOWS * len(self._priors):
+            self._hopeful = np.flatnonzero(posterior >= posterior.max() - _HOPELESS)
         mean = self._average(candidates, posterior, season)
         mean_fits, _ = self._regress([mean], windows, whitener)
         plausible = self._choose(posterior)
@@ -222,7 +226,9 @@ class Baselines:
             spread = _measure_spread(left)
         count = max(int(known.sum()), 1)
         squares = (_cut(left, spread) ** 2).sum(axis=1) / count
-        evidence = -0.5 * count * np.log(squares + 1e-12) - 0.5 * ((fits / priors) ** 2).sum(axis=1)
+        evidence = -0.5 * count * np.log(squares + _MIN_SPREAD**2) - 0.5 * (
+            (fits / priors) ** 2
+        ).sum(axis=1)
         return fits, evidence
 
 

@@ -20,6 +20,8 @@ from aftereffect.inference._trial import Trial, add_delayed, spread_by_arm, spre
 #: The windows after which a baseline is learned for the first time; and it is learned again when
 #: there are so many times as many.
 _FIRST_WINDOWS, _AGAIN = 12, 1.3
+#: The most blocks of a segment: its memory grows with their square.
+_MAX_BLOCKS = 100
 #: Residuals beyond so many deviations are cut in scores: totals have bursts.
 _CUT = 1.5
 
@@ -111,8 +113,8 @@ def _learn_baselines(trial: Trial) -> Iterator[tuple[int, int, Baseline]]:
         last = int(np.searchsorted(trial.starts, next_windows * trial.window))
         if np.nanmax(trial.totals[:slots], initial=0.0) > 0:
             baseline = baselines.learn(windows)
-            if first < last:
-                yield first, last, baseline
+            for begin in range(first, last, _MAX_BLOCKS):
+                yield begin, min(begin + _MAX_BLOCKS, last), baseline
         windows = next_windows
 
 
@@ -170,7 +172,8 @@ def _weigh_blocks(
 def _look(explanation: Explanation, columns: Matrix, first: int, last: int) -> View:
     """The windows from `first` to before `last`, which have the given columns."""
     candidate, lifts = explanation.candidate, explanation.lifts
-    parts, values = candidate.parts[first:last], candidate.values[first:last]
+    # A copy, since a slice would keep the windows of the whole trial in memory.
+    parts, values = candidate.parts[first:last].copy(), candidate.values[first:last]
     # Under other lifts the past would have shown another level and season.
     tilts = columns @ explanation.slopes
     expected = columns @ (explanation.offsets - explanation.slopes @ lifts)

@@ -33,6 +33,8 @@ _MORE = np.concatenate([np.arange(1, 51) * 0.005, _USUAL_EFFECT + np.arange(1, 2
 EFFECTS: Vector = np.concatenate([-_MORE[::-1], [0.0], _MORE])
 #: Deviations of the effect on which bets are made, and the part of the capital for each.
 _SIZES, _CAPITAL = np.array([0.01, 0.02, 0.04, 0.08, 0.16]), np.array([0.1, 0.2, 0.4, 0.2, 0.1])
+#: The standard deviation of the logarithm of a lift, before anything is known.
+_PRIOR = 0.1
 #: The largest bet on one block: totals have bursts.
 _MAX_BET = 4.0
 #: How much larger squares of scores are than those of white noise at first, for how many blocks
@@ -135,6 +137,18 @@ def _measure_squares(segments: list[Segment], slots: Slots) -> Vector:
     before = np.searchsorted(slots[order], starts, side="right")
     means: Vector = (_USUAL_BLOCKS * _USUAL_SQUARE + sums[before]) / (_USUAL_BLOCKS + before)
     return means
+
+
+def believe(capital: Matrix) -> Matrix:
+    """How much each effect is believed: as the capital against it is small, and by a prior.
+
+    The last axis is that of effects.
+    """
+    logarithms = -capital - 0.5 * (EFFECTS / _PRIOR) ** 2
+    largest = logarithms.max(axis=-1, keepdims=True)
+    weights = np.gradient(EFFECTS) * np.exp(logarithms - largest)
+    beliefs: Matrix = weights / weights.sum(axis=-1, keepdims=True)
+    return beliefs
 
 
 def find_intervals(evidence: Matrix, alpha: float, effects: Vector = EFFECTS) -> Matrix:

@@ -1,7 +1,7 @@
 """Guardrails: further totals, such as complaints, in which an arm may do harm.
 
-They are compared with the control as the totals are, by intervals that hold at every look. All
-intervals of all guardrails of an experiment hold together with a probability of 95 %: see
+They are compared with the control as the totals are, by intervals that hold at every look. With a
+probability of 95 %, all intervals of all guardrails of an experiment contain the true effects: see
 `find_level`. So no more than 5 % of experiments ever show harm that is not there.
 """
 
@@ -43,7 +43,7 @@ class Guardrail(Spec):
     tolerated
         How much more, or less, is acceptable, in percent of the control: 0 to 20.
     stops
-        Whether an arm is stopped when harm beyond that is shown. If not, it is only said.
+        Whether an arm is stopped when harm beyond that is shown. If not, harm is only reported.
 
     Examples
     --------
@@ -151,7 +151,7 @@ class GuardrailResults(NamedTuple):
 
 
 def find_level(guardrails: int) -> float:
-    """The level of each guardrail, so that all hold together with a probability of 95 %.
+    """The level of each guardrail, so that all hold at once with a probability of 95 %.
 
     >>> find_level(1), find_level(5)
     (0.95, 0.99)
@@ -171,9 +171,12 @@ def lay_out_guardrails(guardrails: Sequence[GuardrailResults]) -> str:
         ("guardrail", "arm", "against", "effect", "low", "high", "tolerated", "harm")
     ]
     for found in guardrails:
-        limit = f"{'+' if found.harm == 'more' else '-'}{found.tolerated:g} %"
+        sign = "" if not found.tolerated else "+" if found.harm == "more" else "-"
+        limit = f"{sign}{found.tolerated:g} %"
         for arm in found.arms:
-            percents = ("-" if each is None else f"{each:+.1f} %" for each in arm[2:5])
+            is_known = arm.low is not None or arm.high is not None
+            numbers = arm[2:5] if is_known else (None,) * 3
+            percents = ("-" if each is None else f"{each:+.1f} %" for each in numbers)
             rows.append((found.guardrail, arm.arm, arm.versus, *percents, limit, arm.verdict))
     sentences = [sentence for found in guardrails for sentence in found.describe()]
     table = [text_table(rows, left=3)] if len(rows) > 1 else []

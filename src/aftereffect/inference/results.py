@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from aftereffect._core import import_optional, save_figure, text_table
+from aftereffect._core import import_optional, save_figure, show_amount, text_table
+from aftereffect.inference._course import PlannedCourse
 from aftereffect.inference.guardrails import GuardrailResults, lay_out_guardrails
 
 if TYPE_CHECKING:
@@ -85,16 +86,19 @@ class Look(NamedTuple):
 class Results(NamedTuple):
     """What an experiment has shown so far.
 
-    `effects` compare each arm with the control, and `leads` the leader with each other arm. All
-    their intervals hold together, with the probability `level`, at every look. `probabilities`
-    are those that each arm is the best. `loss` is what shipping the leader is expected to cost
-    per slot, against shipping the best arm. `mean` is what the control brings per slot. `blocks` is
-    the number of blocks that count, and `slots` the slots until the last of them settled.
+    `effects` compare each arm with the control, and `leads` the leader with each other arm. With
+    the probability `level`, all these intervals contain the true effects at every look.
+    `probabilities` are those that each arm is the best. `loss` is what shipping the leader is
+    expected to cost per slot, against shipping the best arm. `mean` is what the control brings per
+    slot. `blocks` is the number of blocks that count, and `slots` the slots until the last of them
+    settled.
     `history` has the effects on the control of earlier times. `unit` is the unit of the totals,
     and `slot_length` how long a slot lasts. The experiment may stop when the loss is below
     `stop_when_loss_below`: `stops` says whether it is. `guardrails` compare further totals, such as
     complaints; `stopped` are the arms that they have stopped. `obstacle` is a sentence that says
-    why totals cannot be compared, if they cannot; then no block counts.
+    why totals cannot be compared, if they cannot; then no block counts. `lost` is what the slots so
+    far are expected to have lost, against always playing the best arm; None while nothing is known.
+    `plan` is what the plan of the experiment promised, and `decided` the number of slots so far.
 
     Examples
     --------
@@ -106,6 +110,8 @@ class Results(NamedTuple):
     ... ), ["A", "B"])
     >>> print(results.effects[0])
     Not yet: too little is known to compare B with A.
+    >>> results.blocks, results.mean
+    (0, 1.0)
     >>> results._replace(stop_when_loss_below=5.0).stops
     False
     """
@@ -127,6 +133,9 @@ class Results(NamedTuple):
     guardrails: tuple[GuardrailResults, ...] = ()
     stopped: tuple[str, ...] = ()
     obstacle: str | None = None
+    lost: float | None = None
+    plan: PlannedCourse | None = None
+    decided: int = 0
 
     @property
     def stops(self) -> bool | None:
@@ -157,6 +166,8 @@ class Results(NamedTuple):
                 for found in self.guardrails
             ],
             "stopped": list(self.stopped),
+            "plan": self.plan and self.plan._asdict(),
+            "planned": self.describe_plan(),
             "stops": self.stops,
             "sentences": self.describe(),
         }
@@ -168,7 +179,7 @@ class Results(NamedTuple):
                 "Not yet: the effects of the first rounds have not arrived, so nothing is known "
                 "about the arms."
             )
-            return [self.obstacle or nothing, *self.describe_rule()]
+            return [self.obstacle or nothing, *self.describe_rule(), *self.describe_plan()]
         leader = self.leader
         cost = f"Shipping {leader} now is expected to cost {self._name_loss()}"
         if all(effect.is_shown for effect in self.leads):
@@ -181,7 +192,8 @@ class Results(NamedTuple):
             f"{arm} is stopped: it showed harm{', so do not ship it' if arm == leader else ''}."
             for arm in self.stopped
         ]
-        return [first, *self._describe_effects(), cost, *stopped, *self.describe_rule()]
+        said = [first, *self._describe_effects(), cost, *stopped, *self.describe_rule()]
+        return [*said, *self.describe_plan(), *self.describe_lost()]
 
     def _describe_effects(self) -> list[str]:
         if len(self.effects) <= _MAX_SENTENCES:
@@ -206,6 +218,17 @@ class Results(NamedTuple):
             return ["The rule says go on: too little is known."]
         return [f"The rule says go on: the expected loss is not below {amount}."]
 
+    def describe_plan(self) -> list[str]:
+        """What the plan promised, and where the experiment is; nothing without a plan."""
+        return [] if self.plan is None else self.plan.describe(self.decided, self.unit)
+
+    def describe_lost(self) -> list[str]:
+        """What the slots so far have lost, as one sentence; nothing without a plan."""
+        if self.plan is None or self.lost is None:
+            return []
+        unit = f" {self.unit}" if self.unit else ""
+        return [f"Lost so far, by what is known: {show_amount(self.lost)}{unit}."]
+
     def _name_loss(self) -> str:
         least = self.mean / 1_000
         if self.loss < least:
@@ -215,7 +238,7 @@ class Results(NamedTuple):
     def _name_amount(self, amount: float) -> str:
         """An amount with its unit, and per slot."""
         unit = f" {self.unit}" if self.unit else ""
-        return f"{amount:,.3g}{unit} per {_SLOT_WORDS.get(self.slot_length or '', 'slot')}"
+        return f"{show_amount(amount)}{unit} per {_SLOT_WORDS.get(self.slot_length or '', 'slot')}"
 
     def __str__(self) -> str:
         """A table of the effects, the sentences, and the same of the guardrails."""
@@ -225,16 +248,22 @@ class Results(NamedTuple):
         for effect in self.effects:
             is_known = effect.low is not None or effect.high is not None
             numbers = effect[2:] if is_known else (None,) * 6
-            percents = (_show(each, "+.1f", " %") for each in numbers[:3])
-            amounts = (_show(each, "+,.3g") for each in numbers[3:])
+            percents = ("-" if each is None else f"{each:+.1f} %" for each in numbers[:3])
+            amounts = (show_amount(each, "+") for each in numbers[3:])
             chance = show_chance(self.probabilities[effect.arm])
             name = f"{effect.arm} (stopped)" if effect.arm in self.stopped else effect.arm
             rows.append((name, effect.versus, *percents, *amounts, chance))
+        level = f"{100 * self.level:g} %"
         note = (
-            f"Intervals hold together, at every look, with a probability of {100 * self.level:g} %."
+            f"With a probability of {level}, all intervals contain the true effects, at every look"
         )
         guarded = lay_out_guardrails(self.guardrails)
-        lines = [text_table(rows, left=2), note, *self.describe(), *([guarded] if guarded else [])]
+        lines = [
+            text_table(rows, left=2),
+            f"{note}.",
+            *self.describe(),
+            *([guarded] if guarded else []),
+        ]
         return "\n".join(lines)
 
     def plot(self, ax: "matplotlib.axes.Axes | None" = None) -> "matplotlib.axes.Axes":
@@ -300,10 +329,6 @@ class Results(NamedTuple):
         figure = Figure(figsize=_FIGURE_SIZE, layout="constrained")
         self.plot(figure.add_subplot())
         save_figure(figure, path)
-
-
-def _show(number: float | None, style: str, after: str = "") -> str:
-    return "-" if number is None else f"{number:{style}}{after}"
 
 
 def show_chance(chance: float) -> str:

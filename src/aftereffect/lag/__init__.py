@@ -148,6 +148,17 @@ class LagEstimate:
         """All fields as JSON takes them; numbers that are not finite are None."""
         return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
 
+    def adstock(self) -> list[float]:
+        """The share of a reward that arrives at each lag from 0 on, as weights that sum to 1.
+
+        That is the adstock of a marketing mix model, which you would otherwise have to guess.
+        """
+        if not self.conclusive:
+            raise ParameterError(
+                f"there are no adstock weights, as the lag is not known: {self.reason}"
+            )
+        return [float(share) for share in np.diff(self.arrived, prepend=0.0) / self.arrived[-1]]
+
     def rows(self) -> list[dict[str, float]]:
         """A row per lag: the share that has arrived by then, and its band."""
         columns = zip(self.lags, self.arrived, self.arrived_low, self.arrived_high, strict=True)
@@ -258,7 +269,7 @@ def _summarise(posterior: Posterior, level: float, slots: int) -> LagEstimate:
     p90_low, p90, p90_high = _lag_band(posterior.lags_until(0.9), posterior, level)
     last = float(np.quantile(posterior.lags_until(LAST_SHARE), 0.5 + level / 2))
     lags = np.arange(math.ceil(last) + 1)
-    arrived_low, arrived, arrived_high = _band(posterior.arrived(lags), level)
+    arrived_low, arrived, arrived_high = _band(posterior.find_arrived(lags), level)
     reason = _find_doubt(posterior, slots)
     return LagEstimate(
         conclusive=not reason,

@@ -14,7 +14,7 @@ from aftereffect.live._slot_clock import MAX_LIVE_HISTORY, read_past_totals, rea
 from aftereffect.live._slot_state import make_state, prepare_decide
 from aftereffect.live._state import Difference, ExperimentState
 from aftereffect.live.events import Event, Link, Snapshot, fingerprint, now
-from aftereffect.live.experiment import DEFAULT_POLICY, Experiment, HistoryInput
+from aftereffect.live.experiment import DEFAULT_POLICY, Experiment, HistoryInput, PlanInput
 from aftereffect.live.maintenance import (
     LOG_SUFFIXES,
     Verification,
@@ -28,6 +28,7 @@ from aftereffect.live.maintenance import (
 from aftereffect.live.records import (
     HISTORY_SUFFIXES,
     Decision,
+    ExportForm,
     Slot,
     SlotRecord,
     TotalInput,
@@ -35,6 +36,7 @@ from aftereffect.live.records import (
     TotalsInput,
     lay_out_records,
     read_totals,
+    save_history,
     write_csv,
 )
 from aftereffect.live.settings import MAX_ARMS, MAX_LIVE_SLOTS, MAX_UNIT_LENGTH
@@ -69,10 +71,12 @@ __all__ = [
     "Experiment",
     "ExperimentLike",
     "ExperimentState",
+    "ExportForm",
     "HistoryInput",
     "Link",
     "Log",
     "MemoryStorage",
+    "PlanInput",
     "Record",
     "Slot",
     "SlotRecord",
@@ -106,6 +110,7 @@ __all__ = [
     "read_time",
     "read_totals",
     "remove_exported",
+    "save_history",
     "write_csv",
 ]
 
@@ -119,15 +124,12 @@ class ExperimentLike(Protocol):
     Examples
     --------
     >>> from aftereffect import Experiment
-    >>> def play(experiment: ExperimentLike, slots: int) -> float:
-    ...     for slot in range(slots):
-    ...         experiment.tell(slot, len(experiment.ask(slot).arm))
-    ...     return sum(record.total or 0 for record in experiment.history())
-    >>> with Experiment.create(
-    ...     "play", arms=["A", "BB"], policy="ucb1", reward_range=(0, 2), storage="memory://"
-    ... ) as experiment:
-    ...     play(experiment, 2)
-    3.0
+    >>> def play(experiment: ExperimentLike) -> list[float | None]:
+    ...     return [experiment.tell(slot, len(experiment.ask(slot).arm)).total for slot in (0, 1)]
+    >>> settings = {"arms": ["A", "BB"], "policy": "ucb1", "reward_range": (0, 2)}
+    >>> with Experiment.create("play", **settings, storage="memory://") as experiment:
+    ...     play(experiment)
+    [1.0, 2.0]
     """
 
     @property
@@ -161,11 +163,7 @@ class ExperimentLike(Protocol):
         """Record that the total of a slot is lost."""
 
     def tell_many(
-        self,
-        totals: TotalsInput,
-        *,
-        revise: bool = False,
-        confirm: bool = False,
+        self, totals: TotalsInput, *, revise: bool = False, confirm: bool = False
     ) -> list[TotalRecord]:
         """Record many totals at once, all or none."""
 
@@ -178,8 +176,8 @@ class ExperimentLike(Protocol):
     def history(self, after: int = -1, limit: int | None = None) -> list[SlotRecord]:
         """The slots after one, at most so many."""
 
-    def export(self, path: str | os.PathLike[str]) -> None:
-        """Write the history into a .csv or a .parquet file."""
+    def export(self, path: str | os.PathLike[str], *, form: ExportForm = "slots") -> None:
+        """Write the history into a .csv or a .parquet file, in the form that a tool reads."""
 
     def verify(self) -> Verification:
         """Check every event and derive every decision again."""

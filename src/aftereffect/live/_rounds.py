@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from aftereffect._core import check_float
-from aftereffect.errors import ParameterError, UnlikelyTotalError
-from aftereffect.live.settings import MAX_TOTAL, Settings
+from aftereffect.errors import UnlikelyTotalError
+from aftereffect.live.settings import Settings
 
 #: Totals that are needed before their spread says what is likely. Until then, a total may be up to
 #: `_FIRST_FACTOR` times the reward of one pull.
@@ -64,7 +63,7 @@ class Round:
         if first <= self.until:
             self.until += last - first + 1
 
-    def awaited(self) -> Iterator[int]:
+    def list_awaited(self) -> Iterator[int]:
         """The planned slots without a total, in order."""
         for slot in self.outstanding:
             if slot > self.until:
@@ -73,7 +72,7 @@ class Round:
 
     def is_complete(self, next_slot: int) -> bool:
         """Whether every planned slot was decided, and has a total or is missing."""
-        return next_slot > self.until and next(self.awaited(), None) is None
+        return next_slot > self.until and next(self.list_awaited(), None) is None
 
     def window_totals(self) -> list[float]:
         """The totals that the policy looks at, in the order of their slots.
@@ -192,23 +191,3 @@ class TotalStatistics:
         breadth = _DEVIATIONS * math.sqrt(self.squares / (self.count - 1))
         least = min(0.0, _LARGEST_FACTOR * self.least, self.mean - breadth)
         return least, max(high, _LARGEST_FACTOR * self.most, self.mean + breadth)
-
-
-def check_possible(settings: Settings, slot: int, total: object) -> float:
-    """Check that a total is a number that the slot can have brought."""
-    # Adding zero turns -0.0 into 0.0: SQLite does not store the sign of zero.
-    number = check_float(f"the total of slot {slot}", total) + 0.0
-    low, high = settings.reward_range or (-MAX_TOTAL, MAX_TOTAL)
-    most = max(high, 0.0) * (slot + 1) if settings.reward_range else MAX_TOTAL
-    if settings.reward_range is None and abs(number) > MAX_TOTAL:
-        limit = f"from {-MAX_TOTAL:g} to {MAX_TOTAL:g}"
-    elif number < low:
-        limit = f"at least {low:g}, the lower end of the reward range"
-    elif number > most:
-        pulls = f"the {slot + 1:,} pulls so far" if slot else "one pull"
-        limit = f"at most {most:g}, the largest reward of {pulls}"
-    elif settings.max_total is not None and number > settings.max_total:
-        limit = f"at most {settings.max_total:g}, the max_total"
-    else:
-        return number
-    raise ParameterError(f"the total of slot {slot} must be {limit}, got {number:g}")

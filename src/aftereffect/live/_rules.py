@@ -3,11 +3,10 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from aftereffect._core import check_int, notation, short_repr, suggest
+from aftereffect._core import check_float, check_int, notation, short_repr, suggest
 from aftereffect.errors import ConflictError, CorruptionError, ParameterError, name_field
-from aftereffect.live._guardrails import judge_guardrails
 from aftereffect.live._reading import OpenLog, find_keyed_event, read_slot_events
-from aftereffect.live._rounds import check_possible
+from aftereffect.live._results import judge_guardrails
 from aftereffect.live._state import ExperimentState
 from aftereffect.live.events import Event
 from aftereffect.live.records import (
@@ -18,7 +17,7 @@ from aftereffect.live.records import (
     read_numbers,
     read_probabilities,
 )
-from aftereffect.live.settings import MAX_LIVE_SLOTS, Settings, check_covariate
+from aftereffect.live.settings import MAX_LIVE_SLOTS, MAX_TOTAL, Settings, check_covariate
 from aftereffect.live.storage import Log, Record, View
 
 MAX_KEY_LENGTH = 200
@@ -132,7 +131,7 @@ def tell(
         message = f"slot {slot} is not decided yet: the next slot is {state.next_slot}, ask first"
         raise _beyond(message, state, slot)
     with name_field("total"):
-        total = None if given.total is None else check_possible(settings, slot, given.total)
+        total = None if given.total is None else _check_possible(settings, slot, given.total)
     known, decided = _find_total(log, state, record, slot)
     with name_field("arm"):
         arm = _find_played(settings, given.arm, slot, decided)
@@ -290,6 +289,26 @@ def _check_numbers(
         name: None if number is None else check_covariate(f"{name} of slot {slot}", number)
         for name, number in given.items()
     }
+
+
+def _check_possible(settings: Settings, slot: int, total: object) -> float:
+    """Check that a total is a number that the slot can have brought."""
+    # Adding zero turns -0.0 into 0.0: SQLite does not store the sign of zero.
+    number = check_float(f"the total of slot {slot}", total) + 0.0
+    low, high = settings.reward_range or (-MAX_TOTAL, MAX_TOTAL)
+    most = max(high, 0.0) * (slot + 1) if settings.reward_range else MAX_TOTAL
+    if settings.reward_range is None and abs(number) > MAX_TOTAL:
+        limit = f"from {-MAX_TOTAL:g} to {MAX_TOTAL:g}"
+    elif number < low:
+        limit = f"at least {low:g}, the lower end of the reward range"
+    elif number > most:
+        pulls = f"the {slot + 1:,} pulls so far" if slot else "one pull"
+        limit = f"at most {most:g}, the largest reward of {pulls}"
+    elif settings.max_total is not None and number > settings.max_total:
+        limit = f"at most {settings.max_total:g}, the max_total"
+    else:
+        return number
+    raise ParameterError(f"the total of slot {slot} must be {limit}, got {number:g}")
 
 
 def _check_added(

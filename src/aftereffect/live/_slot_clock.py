@@ -77,7 +77,7 @@ class SlotClock(NamedTuple):
             raise ParameterError(f"slot {slot:,} begins after the year 9999") from None
 
     def place_on_wall(self, slot: int) -> int:
-        """The slots that clocks have shown since the start; equal for an hour that comes twice."""
+        """How many slots clocks have shown since the start; an hour shown twice counts once."""
         if self.length >= _DAY or slot == 0:
             return slot
         return (self.find_time(slot).replace(tzinfo=None) - self.start) // self.length
@@ -85,7 +85,8 @@ class SlotClock(NamedTuple):
     def find_slot(self, time: datetime) -> int:
         """The slot that begins at a time; negative before the start.
 
-        A time without an offset from UTC is one of this time zone; the first, if it comes twice.
+        A time without an offset from UTC is one of this time zone. If clocks show it twice, it is
+        the first.
         """
         zone = find_zone(self.timezone)
         local = time.replace(tzinfo=zone) if time.tzinfo is None else time.astimezone(zone)

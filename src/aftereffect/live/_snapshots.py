@@ -27,7 +27,7 @@ _MIN_COMPRESSED, _COMPRESSED = 4_096, "zlib:"
 _PLAIN = (
     *("next_slot", "rounds", "received", "missing", "learned", "planned", "lasted"),
     *("last_total_at", "slots_at_last_total", "ended"),
-    *("guardrail_problem", "guardrails_told", "guardrails_judged"),
+    *("guardrail_problem", "guardrails_received", "guardrails_judged"),
 )
 
 
@@ -89,7 +89,8 @@ def restore_state(settings: Settings, start: Link, snapshot: Snapshot | None) ->
     snapshot.check()
     fields = json.loads(snapshot.text)
     names = [name for name, _ in named_arrays(state.policy_state)]
-    if fields["version"] != __version__ or list(fields["policy_state"]) != names:
+    is_of_this_code = fields["version"] == __version__ and fields.keys() >= {*_PLAIN}
+    if not is_of_this_code or list(fields["policy_state"]) != names:
         return state
     if isinstance(state, SlotState):
         written = fields["slots"]

@@ -154,7 +154,7 @@ class ExperimentState:
         #: Why guardrails could not be judged when that was last tried; None if they could.
         self.guardrail_problem: str | None = None
         #: How often numbers of guardrails came, in all and until guardrails were last judged.
-        self.guardrails_told = self.guardrails_judged = 0
+        self.guardrails_received = self.guardrails_judged = 0
         self.difference: Difference | None = None
         self.last_snapshot = SnapshotMark(0, 0)
 
@@ -201,7 +201,7 @@ class ExperimentState:
 
     def list_awaited(self) -> Iterable[int]:
         """The slots whose totals are awaited, in order."""
-        return self.round.awaited() if self.round else ()
+        return self.round.list_awaited() if self.round else ()
 
     def look_ahead(self) -> "ExperimentState":
         """A copy as it will be when the next slot is decided; itself if nothing will change."""
@@ -253,22 +253,22 @@ class ExperimentState:
     def _pass_over_stopped(self, arm: int, *, is_certain: bool = False) -> tuple[int, str | None]:
         """The arm of a new round, and the probabilities of all arms as the log stores them.
 
-        What stopped arms would get goes to the others in proportion, and to the control if these
-        get nothing. A round that is repeated has an arm that is certain. The policy may not say its
-        probabilities; then no arm can be stopped. By now guardrails are judged.
+        The other arms share the probability of stopped arms in proportion to their own; the
+        control gets it if theirs are 0. The arm of a repeated round is certain. If the policy does
+        not record its probabilities, no arm can be stopped. Guardrails were judged before this.
         """
         if self._has_news():
-            self.guardrails_judged = self.guardrails_told
+            self.guardrails_judged = self.guardrails_received
         if not has_probabilities(self.policy_state):
             return arm, None
         chances = [float(chance) for chance in self.policy_state.probabilities]
         if is_certain:
             chances = [float(each == arm) for each in range(len(chances))]
         if self.stopped:
-            kept = [0.0 if each in self.stopped else p for each, p in enumerate(chances)]
-            if not any(kept):
-                kept[0] = 1.0
-            chances = [chance / math.fsum(kept) for chance in kept]
+            others = [0.0 if each in self.stopped else p for each, p in enumerate(chances)]
+            if not any(others):
+                others[0] = 1.0
+            chances = [chance / math.fsum(others) for chance in others]
         if arm in self.stopped:
             mark = self.draws.random()
             for arm in (each for each, chance in enumerate(chances) if chance > 0):
@@ -289,7 +289,7 @@ class ExperimentState:
         """Whether enough numbers of guardrails have come that may stop an arm."""
         if not self.settings.has_stops or len(self.stopped) == len(self.settings.arms) - 1:
             return False
-        came = self.guardrails_told - self.guardrails_judged
+        came = self.guardrails_received - self.guardrails_judged
         return came > 0 and came >= _JUDGED_AGAIN * self.guardrails_judged
 
     def _begin(self, plan: RoundPlan, before: Round | None) -> Round:
@@ -424,7 +424,7 @@ class ExperimentState:
         self.arm_totals.sums[arm] -= total
 
     def _fold_guardrails(self, _: Event) -> None:
-        self.guardrails_told += 1
+        self.guardrails_received += 1
 
     def _fold_stop(self, event: Event) -> None:
         self.stopped = {**self.stopped, cast(int, event.arm): Stop(**_read_text(event))}

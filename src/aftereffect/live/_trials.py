@@ -102,7 +102,7 @@ def _make_trial(
 
 
 def _find_delay(policy: Policy) -> LagLaw | None:
-    """The delay that a policy was told."""
+    """The delay that a policy was given."""
     base = policy.base if isinstance(policy, Floors) else policy
     return base.delay if isinstance(base, AdaptiveSwitchback) else None
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from aftereffect._core import (
     as_spec,
@@ -16,7 +16,7 @@ from aftereffect._core import (
     require_extra,
 )
 from aftereffect.errors import ParameterError, name_field
-from aftereffect.inference import Guardrail, Results
+from aftereffect.inference import Guardrail, PlannedCourse, Results
 from aftereffect.lag import LagEstimate, estimate_lag
 from aftereffect.live import _rules as rules
 from aftereffect.live._policy import add_floors, check_playable
@@ -28,6 +28,7 @@ from aftereffect.live.maintenance import Verification, find_record, verify_exper
 from aftereffect.live.records import (
     HISTORY_SUFFIXES,
     Decision,
+    ExportForm,
     Slot,
     SlotRecord,
     TotalRecord,
@@ -51,6 +52,17 @@ HistoryInput: TypeAlias = (
     | Sequence[tuple[str | datetime, float | None]]
     | Sequence[tuple[str | datetime, float | None, Mapping[str, float | None]]]
 )
+
+
+class PlanLike(Protocol):
+    """A plan: `aftereffect.Plan`, or what promises the same."""
+
+    def promise_courses(self) -> Sequence[PlannedCourse]:
+        """What it promises, by design."""
+
+
+#: A plan, or what one promised by design, also as mappings.
+PlanInput: TypeAlias = PlanLike | PlannedCourse | Sequence[PlannedCourse | Mapping[str, object]]
 
 
 class Experiment:
@@ -101,6 +113,7 @@ class Experiment:
         unit: str | None = None,
         stop_when_loss_below: float | None = None,
         guardrails: Sequence[Guardrail | str] = (),
+        plan: PlanInput | None = None,
         max_total: float | None = None,
         horizon: int | None = None,
         seed: int | None = None,
@@ -156,6 +169,9 @@ class Experiment:
         guardrails
             Further totals of each slot in which arms may do harm, such as complaints: at most 5
             `Guardrail`, or their spec strings. They may stop arms.
+        plan
+            The plan that the experiment comes from, such as ``ae.Plan.load("plan.json")``. What it
+            promised for the policy becomes part of the settings; `status` and `results` compare.
         max_total
             The largest total to accept, against typing errors.
         horizon
@@ -194,6 +210,7 @@ class Experiment:
             unit,
             stop_when_loss_below,
             read_guardrails(guardrails),
+            plan,  # type: ignore[arg-type]  # the settings choose one course of it
         )
         if wanted.name in (".", ".."):  # no web address can have such a part
             raise ParameterError(f"an experiment cannot be named {wanted.name!r}: add a letter")
@@ -412,7 +429,7 @@ class Experiment:
         """Who won? The effect of each arm, with intervals that hold at every look.
 
         They rest on the probabilities with which arms were drawn. The log has them if the policy
-        says them, as the default does, or if arms have floors. See docs/inference.md.
+        records them, as the default does, or if arms have floors. See docs/inference.md.
 
         Parameters
         ----------
@@ -430,15 +447,27 @@ class Experiment:
         """
         return find_results(self._log, level, stop_when_loss_below)
 
-    def export(self, path: str | os.PathLike[str]) -> None:
-        """Write the history to a .csv or a .parquet file (needs the extra ``data``)."""
+    def export(self, path: str | os.PathLike[str], *, form: ExportForm = "slots") -> None:
+        """Write the history to a .csv or a .parquet file (needs the extra ``data``).
+
+        Parameters
+        ----------
+        path
+            The file.
+        form
+            ``slots`` is all that was recorded, a row per slot. ``mmm`` is for marketing mix models:
+            date, total, and a column for each arm with 1 where it was played. ``clusters`` is for
+            analyses of experiments in clusters: date, round, arm and total of each slot that has a
+            total.
+        """
         if Path(path).suffix.lower() == ".parquet":
             require_extra("data")
         target = check_writable(path, HISTORY_SUFFIXES)
         with self._log.reading() as (view, state), atomic_write(target) as draft:
             records = self._log.read_records(view, state, 0, state.next_slot)
             names = (*self.settings.covariates, *self.settings.guarded)
-            save_history(records, names, draft, target.suffix.lower())
+            suffix = target.suffix.lower()
+            save_history(records, self.settings.arms, names, draft, suffix, form)
 
     def verify(self) -> Verification:
         """Check every event, derive every decision again, and compare snapshot and log."""

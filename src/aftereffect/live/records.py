@@ -3,9 +3,9 @@
 import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple, TypeAlias, cast
+from typing import IO, Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from aftereffect._core import check_sequence, import_optional, short_repr
 from aftereffect.errors import CorruptionError, ParameterError
@@ -36,6 +36,9 @@ TotalsInput: TypeAlias = (
 
 #: The suffixes of files that a history can be written to.
 HISTORY_SUFFIXES = (".csv", ".parquet")
+#: What a row of an exported file is for: all that was recorded of a slot; a slot of a marketing mix
+#: model; or a slot of an experiment whose rounds are clusters.
+ExportForm: TypeAlias = Literal["slots", "mmm", "clusters"]
 #: A spreadsheet takes a cell that begins so for a formula.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -45,7 +48,7 @@ class Decision(NamedTuple):
 
     In a `hold` slot, all planned slots of the round are decided, and the round waits for totals.
     `time` is when the slot begins, if slots have times. `probabilities` are those with which the
-    arm of the round was drawn, by arm; None if the policy does not say them.
+    arm of the round was drawn, by arm; None if the policy records none.
 
     Examples
     --------
@@ -113,8 +116,8 @@ class SlotRecord(NamedTuple):
     slot was skipped and has no total. `total` is None while it is outstanding, and if it is
     `missing`. A total that is not yet `learned` waits for the end of its round, or for the next
     round of its arm. `time` is when the slot begins, if slots have times. `probability` is that
-    with which the decided arm was drawn, if the policy says it. `covariates` are the numbers that
-    came with the slot, by name, with None for one that is not known; None if none came. So are
+    with which the decided arm was drawn, if the policy records it. `covariates` are the numbers
+    that came with the slot, by name, with None for one that is not known; None if none came. So are
     `guardrails`.
 
     Examples
@@ -221,6 +224,15 @@ def _find_probability(decision: Event | None) -> float | None:
     return float(json.loads(decision.probabilities)[decision.arm])
 
 
+def count_noun(number: int, noun: str) -> str:
+    """A number of things, in words.
+
+    >>> count_noun(1, "slot"), count_noun(2_000, "slot")
+    ('1 slot', '2,000 slots')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def write_csv(columns: Sequence[str], rows: Iterable[Sequence[object]], file: IO[str]) -> None:
     """Write a header and one line per row: None as an empty cell, booleans as true and false.
 
@@ -264,21 +276,84 @@ def lay_out_records(
     return (*SlotRecord._fields[:-2], *names), rows
 
 
+def lay_out_export(
+    form: ExportForm, records: Iterable[SlotRecord], arms: Sequence[str], names: Sequence[str]
+) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
+    """The columns and rows of an exported table, for the tool that `form` says.
+
+    >>> record = SlotRecord(
+    ...     slot=0, arm="B", played="B", round=0, hold=False, total=37.0, missing=False,
+    ...     learned=True, revisions=0, decided_at=None, received_at=None,
+    ...     time="2026-03-02T00:00:00+00:00", probability=0.5, covariates=None, guardrails=None,
+    ... )
+    >>> columns, rows = lay_out_export("mmm", [record], ["A", "B"], [])
+    >>> columns, *rows
+    (('date', 'total', 'arm_A', 'arm_B'), ('2026-03-02T00:00:00', 37.0, 0, 1))
+    """
+    if form not in get_args(ExportForm):
+        raise ParameterError(
+            f"form must be one of {', '.join(get_args(ExportForm))}, got {short_repr(form)}"
+        )
+    if form == "slots":
+        return lay_out_records(records, names)
+    played = [record for record in records if record.played is not None]
+    dates = _list_dates(played, form)
+    cells = [
+        map({**(record.covariates or {}), **(record.guardrails or {})}.get, names)
+        for record in played
+    ]
+    rows = zip(dates, played, cells, strict=True)
+    if form == "mmm":
+        return ("date", "total", *(f"arm_{arm}" for arm in arms), *names), (
+            (date, record.total, *(int(record.played == arm) for arm in arms), *others)
+            for date, record, others in rows
+        )
+    return ("date", "cluster", "treatment", "target", *names), (
+        (date, record.round, record.played, record.total, *others)
+        for date, record, others in rows
+        if record.total is not None
+    )
+
+
+def _list_dates(records: Sequence[SlotRecord], form: str) -> list[str]:
+    """When slots begin, without an offset: on the clock, or in UTC if that shows an hour twice."""
+    if any(record.time is None for record in records):
+        raise ParameterError(
+            f"the form {form} needs slots with times, got numbers only: "
+            "create the experiment with a slot, such as 1h, or use the form slots"
+        )
+    times = [datetime.fromisoformat(cast(str, record.time)) for record in records]
+    local = [time.replace(tzinfo=None).isoformat() for time in times]
+    if len(set(local)) == len(local):
+        return local
+    return [time.astimezone(UTC).replace(tzinfo=None).isoformat() for time in times]
+
+
 def save_history(
-    records: Iterable[SlotRecord], names: Sequence[str], path: Path, suffix: str
+    records: Iterable[SlotRecord],
+    arms: Sequence[str],
+    names: Sequence[str],
+    path: Path,
+    suffix: str,
+    form: ExportForm,
 ) -> None:
     """Write records into a file of the kind that `suffix` says, .csv or .parquet.
 
     Each covariate and each guardrail has a column.
     """
-    columns, rows = lay_out_records(records, names)
+    columns, rows = lay_out_export(form, records, arms, names)
     if suffix == ".csv":
         with path.open("w", newline="", encoding="utf-8") as file:
             write_csv(columns, rows, file)
         return
     pl: Any = import_optional("polars")
     types = dict.fromkeys(columns, pl.String)
-    types |= dict.fromkeys(("slot", "round", "revisions"), pl.Int64)
-    types |= dict.fromkeys(("hold", "missing", "learned"), pl.Boolean)
-    types |= dict.fromkeys(("total", "probability", *names), pl.Float64)
+    whole = {"slot", "round", "revisions", "cluster", *(f"arm_{arm}" for arm in arms)}
+    real = {"total", "target", "probability", *names}
+    for kind, wanted in (
+        (pl.Int64, whole),
+        (pl.Boolean, {"hold", "missing", "learned"}),
+        (pl.Float64, real),
+    ):
+        types |= dict.fromkeys(wanted & types.keys(), kind)
     pl.DataFrame(list(rows), schema=types, orient="row").write_parquet(path)

@@ -26,7 +26,7 @@ from aftereffect._core import (
 )
 from aftereffect.delays import DelayFacts
 from aftereffect.errors import ConflictError, ParameterError, SpecError, name_field
-from aftereffect.inference import MAX_GUARDRAILS, Guardrail
+from aftereffect.inference import MAX_GUARDRAILS, Guardrail, PlannedCourse, read_courses
 from aftereffect.live._slot_clock import SlotClock, check_totals, make_clock, read_time
 from aftereffect.policies import MAX_REMEMBERED, Floors, Policy
 from aftereffect.rewards import check_covariates
@@ -41,7 +41,7 @@ MAX_UNIT_LENGTH = 20
 #: Settings that the first experiments did not have.
 _LATER = (
     *("slot", "start", "timezone", "history", "control"),
-    *("covariates", "history_covariates", "unit", "stop_when_loss_below", "guardrails"),
+    *("covariates", "history_covariates", "unit", "stop_when_loss_below", "guardrails", "plan"),
 )
 #: The columns of exported histories, beside which covariates are further columns.
 SLOT_COLUMNS = (
@@ -93,6 +93,8 @@ class Settings:
         The rule to stop: an expected loss per slot, in the unit of the totals; None without one.
     guardrails
         Further totals of each slot, in which arms may do harm, or their spec strings.
+    plan
+        What the plan that the experiment came from promised, for its policy; None without a plan.
     """
 
     name: str
@@ -112,6 +114,7 @@ class Settings:
     unit: str | None = None
     stop_when_loss_below: float | None = None
     guardrails: Sequence[Guardrail] = ()
+    plan: PlannedCourse | None = None
 
     def __post_init__(self) -> None:
         checks: dict[str, Callable[[Any], object]] = {
@@ -135,6 +138,7 @@ class Settings:
             "unit": _check_unit,
             "stop_when_loss_below": check_limit,
             "guardrails": lambda guardrails: _check_guardrails(guardrails, self.covariates),
+            "plan": lambda plan: None if plan is None else _choose_course(plan, self),
         }
         if self.slot is not None:
             clock = make_clock(self.slot, self.start, self.timezone)
@@ -220,6 +224,7 @@ class Settings:
         return {name: value for name, value in given.items() if name not in unused} | {
             "policy": str(self.policy),
             **({"guardrails": [str(each) for each in self.guardrails]} if self.guardrails else {}),
+            **({} if self.plan is None else {"plan": self.plan._asdict()}),
         }
 
     @classmethod
@@ -363,6 +368,26 @@ def _check_guardrails(guardrails: object, covariates: Sequence[str]) -> tuple[Gu
         if name.lower() in (other.lower() for other in names[:number]):
             raise ParameterError(f"guardrails must differ by more than capitals, got {name!r}")
     return known
+
+
+def _choose_course(plan: object, settings: Settings) -> PlannedCourse:
+    """What a plan promised of an experiment like this one, which has the policy of a design."""
+    courses = read_courses(plan)
+    for course in courses:
+        planned, given = (course.arms, course.slot), (len(settings.arms), settings.slot)
+        if planned != given:
+            raise ParameterError(
+                f"the plan is for {planned[0]} arms and slots of {planned[1]}, got {given[0]} arms "
+                f"and {'slots without a length' if given[1] is None else f'slots of {given[1]}'}: "
+                "plan again, or create the experiment without the plan"
+            )
+        design = _check_policy(course.design, settings.planned_slots, settings.calendar)
+        if design == settings.policy:
+            return course
+    names = ", ".join(course.design for course in courses)
+    raise ParameterError(
+        f"the plan has no design {settings.policy}: choose one of {names}, or plan that one"
+    )
 
 
 def check_limit(loss: object) -> float | None:

@@ -6,11 +6,12 @@ from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from aftereffect._core import text_table
+from aftereffect.inference import PlannedCourse
 from aftereffect.live._policy import find_warnings
 from aftereffect.live._results import explain_refusal
 from aftereffect.live._state import ExperimentState
 from aftereffect.live.events import now
-from aftereffect.live.records import Decision, read_probabilities
+from aftereffect.live.records import Decision, count_noun, read_probabilities
 
 #: The number of slots that `awaited` lists, and that a sentence names.
 _MAX_AWAITED, _MAX_NAMED = 100, 10
@@ -66,7 +67,8 @@ class Status(NamedTuple):
     each slot. `stop_when_loss_below` is the rule to stop: `Experiment.results` says whether it is
     met, as that takes longer. So it does about the `guardrails`, which are spec strings here.
     `guardrail_problem` says why these cannot be judged, if they cannot. `no_results` says why
-    `Experiment.results` cannot compare the arms, if it cannot.
+    `Experiment.results` cannot compare the arms, if it cannot. `plan` is what the plan that the
+    experiment comes from promised, if it comes from one.
 
     Examples
     --------
@@ -109,9 +111,10 @@ class Status(NamedTuple):
     guardrails: tuple[str, ...]
     guardrail_problem: str | None
     no_results: str | None
+    plan: PlannedCourse | None
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields by name, in types that JSON has."""
+        """The fields by name, in types that JSON has, with the sentences about the plan."""
         return self._asdict() | {
             "arms": [arm.to_dict() for arm in self.arms],
             "next": self.next and self.next.to_dict(),
@@ -119,6 +122,8 @@ class Status(NamedTuple):
             "notes": list(self.notes),
             "covariates": list(self.covariates),
             "guardrails": list(self.guardrails),
+            "plan": self.plan and self.plan._asdict(),
+            "planned": self.describe_plan(),
         }
 
     def __str__(self) -> str:
@@ -150,7 +155,7 @@ class Status(NamedTuple):
         problem = self.guardrail_problem
         unjudged = [f"guardrails cannot be judged: {problem}"] if problem else []
         notes = (f"note: {note}" for note in self.notes)
-        return [*names, *stopped, *unjudged, self.outlook(), *notes]
+        return [*names, *stopped, *unjudged, self.outlook(), *self.describe_plan(), *notes]
 
     def _repr_html_(self) -> str:
         """The same for notebooks."""
@@ -173,18 +178,22 @@ class Status(NamedTuple):
         since = self.last_total_at[:16].replace("T", " ")  # the log has times in UTC
         return f"silent since {since} UTC"
 
+    def describe_plan(self) -> list[str]:
+        """What the plan promised, and where the experiment is; nothing without a plan."""
+        return [] if self.plan is None else self.plan.describe(self.slots, self.unit)
+
     def progress(self) -> str:
         """How far the experiment is, in one line."""
         decided = self.slots - self.skipped
         skipped = f" ({self.skipped:,} skipped)" if self.skipped else ""
         missing = f" ({self.missing:,} missing)" if self.missing else ""
-        late = f", {_count(self.lateness, 'slot')} late" if self.lateness else ""
+        late = f", {count_noun(self.lateness, 'slot')} late" if self.lateness else ""
         parts = [
-            f"{_count(decided, 'slot')} decided{skipped}",
-            f"{_count(self.received, 'total')} received{missing}{late}",
+            f"{count_noun(decided, 'slot')} decided{skipped}",
+            f"{count_noun(self.received, 'total')} received{missing}{late}",
             f"{self.learned:,} learned",
             *([f"{self.waiting:,} waiting"] if self.waiting else []),
-            f"{_count(self.rounds, 'round')} closed",
+            f"{count_noun(self.rounds, 'round')} closed",
         ]
         return ", ".join(parts)
 
@@ -259,6 +268,7 @@ def make_status(state: ExperimentState) -> Status:
         guardrails=tuple(map(str, settings.guardrails)),
         guardrail_problem=ahead.guardrail_problem or (refusal if settings.guardrails else None),
         no_results=refusal,
+        plan=settings.plan,
     )
 
 
@@ -324,7 +334,3 @@ def _find_next(ahead: ExperimentState) -> Decision | None:
 
 def _show(number: float | None, notation: str = ",.4g") -> str:
     return "-" if number is None else format(number, notation)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

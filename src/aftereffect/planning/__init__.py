@@ -5,25 +5,16 @@ Read the modules in this order: `_history`, `_worlds`, `_designs`, `_outcomes`, 
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
-from pathlib import Path
 
-from aftereffect._core import (
-    check_creatable_folder,
-    check_float,
-    check_int,
-    check_or_draw_seed,
-    lock_folder,
-    make_folder,
-)
+from aftereffect._core import check_float, check_int, check_or_draw_seed
 from aftereffect.planning._designs import check_design, list_designs, name_design
 from aftereffect.planning._history import Description, HistoryLike, describe, read_past
 from aftereffect.planning._outcomes import Job, Outcome
 from aftereffect.planning._plan import Plan
 from aftereffect.planning._promises import Estimate, Promise, make_promise
-from aftereffect.planning._work import open_pool, play_jobs
+from aftereffect.planning._work import open_folder, open_pool, play_jobs
 from aftereffect.planning._worlds import RangeLike, Recipe, read_lags, read_lifts
 from aftereffect.policies import Policy
 
@@ -97,7 +88,7 @@ def plan(
     seed
         The same seed gives the same plan. Without one it is drawn.
     folder
-        Where finished parts are kept. If a plan was stopped, the same call continues it.
+        A folder for finished parts. If a plan was stopped, the same call continues it.
     jobs, executor
         The number of processes, by default one per core; or who plays instead.
     progress
@@ -165,9 +156,9 @@ def plan(
         )
 
     prepare = [rounds[0][0]._replace(design=design) for design in chosen]
-    with open_folder(folder) as kept, open_pool(jobs, executor, prepare) as submit:
+    with open_folder(folder) as finished, open_pool(jobs, executor, prepare) as submit:
         for number, jobs_ in enumerate(rounds):
-            found = play_jobs(jobs_, submit, kept, note)
+            found = play_jobs(jobs_, submit, finished, note)
             for place, job in enumerate(jobs_):
                 outcomes.setdefault((str(job.design), job.for_power), []).extend(found[place])
             if number == 0 and len(rounds) > 1 and show_rough is not None:
@@ -204,15 +195,3 @@ def _list_rounds(
 
 def _split(worlds: range) -> list[tuple[int, ...]]:
     return [tuple(worlds[at : at + _JOB_RUNS]) for at in range(0, len(worlds), _JOB_RUNS)]
-
-
-@contextmanager
-def open_folder(folder: str | os.PathLike[str] | None) -> Iterator[Path | None]:
-    """Make and lock a folder, if there is one."""
-    if folder is None:
-        yield None
-        return
-    target = check_creatable_folder(Path(folder))
-    make_folder(target)
-    with lock_folder(target):
-        yield target

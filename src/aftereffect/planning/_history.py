@@ -28,6 +28,8 @@ HistoryLike: TypeAlias = str | os.PathLike[str] | Sequence[Any] | Vector
 _MIN_WEEKS, _FEW_WEEKS, _MIN_SLOTS = 2, 6, 8
 #: The last weeks of a history that count; slots of a week may go back further.
 _MAX_WEEKS, _MAX_WEEKLY_SLOTS = 26, 260
+#: The largest total, so that sums stay finite.
+_MAX_TOTAL = 1e100
 #: The largest share of slots without a total.
 _MAX_MISSING = 0.3
 #: What is usual at a place of the week is at least this part of the mean.
@@ -134,6 +136,11 @@ def read_past(history: HistoryLike, slot: str) -> tuple[Past, datetime | None]:
         raise InputError(
             f"{source} must have a total in at least {1 - _MAX_MISSING:.0%} of its slots, got "
             f"{1 - missing:.0%}: is the slot really {slot}?"
+        )
+    if recorded[known].max() > _MAX_TOTAL:
+        raise InputError(
+            f"{source} must have totals of at most {_MAX_TOTAL:g}, got {recorded[known].max():g}: "
+            "use a larger unit"
         )
     if recorded[known].min() == recorded[known].max():
         raise InputError(

@@ -186,14 +186,14 @@ def measure_blocks(trial: Trial, block: int, compared: int) -> Matrix:
         np.where(known, each, 0.0)[: count * block].reshape(count, block)[:, keep].sum(axis=1)
         for each in (trial.totals, usual)
     )
-    ratios = np.log(np.maximum(totals, _FLOOR * expected) / np.maximum(expected, 1e-300))
+    is_usual = expected > 0  # not if all totals of the history were 0
+    floored = np.maximum(totals, _FLOOR * expected)
+    ratios = np.log(np.divide(floored, expected, out=np.ones_like(floored), where=is_usual))
     passes = count // arms
     values: Matrix = np.zeros((passes, arms))
     played = trial.played[: passes * arms * block : block].reshape(passes, arms)
     rows = np.repeat(np.arange(passes)[:, None], arms, axis=1)
-    values[rows, played] = np.where(np.isfinite(ratios), ratios, 0.0)[: passes * arms].reshape(
-        passes, arms
-    )
+    values[rows, played] = ratios[: passes * arms].reshape(passes, arms)
     return values
 
 

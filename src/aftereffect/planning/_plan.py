@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +16,11 @@ from aftereffect._core import (
     check_writable,
     html_table,
     short_repr,
+    show_amount,
     text_table,
 )
 from aftereffect.errors import InputError, ParameterError
+from aftereffect.inference import PlannedCourse
 from aftereffect.planning._history import Description
 from aftereffect.planning._promises import Estimate, Promise
 from aftereffect.planning._worlds import POWER_LIFTS
@@ -57,6 +59,8 @@ class Plan:
         What each design promises.
     is_rough
         Whether these are first figures, of a few worlds.
+    saved_as
+        The .json file that it was saved to, or loaded from.
 
     Examples
     --------
@@ -81,6 +85,7 @@ class Plan:
     history: Description
     promises: tuple[Promise, ...]
     is_rough: bool = False
+    saved_as: str | None = None
 
     @property
     def recommended(self) -> Promise:
@@ -170,7 +175,30 @@ class Plan:
         parts.append(f"--stop-when-loss-below {self.stop_when_loss_below:.3g}")
         if self.unit is not None:
             parts.append(f"--unit {shlex.quote(self.unit)}")
+        if self.saved_as is not None:
+            parts.append(f"--plan {shlex.quote(self.saved_as)}")
         return " ".join(parts)
+
+    def promise_courses(self) -> tuple[PlannedCourse, ...]:
+        """What an experiment remembers of the plan, by design: see `Experiment.create`."""
+        return tuple(
+            PlannedCourse(
+                promise.design,
+                self.slot,  # type: ignore[arg-type]  # it was checked
+                self.arms,
+                self.weeks * self.slots_per_week,
+                promise.loss.mean,
+                promise.loss_low,
+                promise.loss_high,
+                promise.end_median,
+                promise.end_low,
+                promise.end_high,
+                self.seed,
+                __version__,
+                self.digest,
+            )
+            for promise in self.promises
+        )
 
     def __repr__(self) -> str:
         return f"<Plan of {len(self.promises)} designs for {self.weeks} weeks, {self.digest}>"
@@ -251,7 +279,7 @@ class Plan:
         return f"{amount}{f' {self.unit}' if self.unit else ''}"
 
     def _amount(self, amount: float) -> str:
-        return f"{amount:,.3g}{f' {self.unit}' if self.unit else ''}"
+        return f"{show_amount(amount)}{f' {self.unit}' if self.unit else ''}"
 
     def _show_slots(self, slots: int | None) -> str:
         """A number of slots as days or weeks."""
@@ -260,13 +288,25 @@ class Plan:
         days = 7 * slots / self.slots_per_week
         return f"{days:.0f} days" if days < 70 else f"{days / 7:.0f} weeks"
 
+    def lay_out(self) -> dict[str, Any]:
+        """Its texts and tables, in types that JSON has, for pages that show it."""
+        tables = [{"title": self.question, "rows": self.rows()}]
+        if any(promise.smallest for promise in self.promises):
+            tables.append({"title": "Within so many weeks", "rows": self.power_rows()})
+        return {
+            "digest": self.digest,
+            "sentences": self.recommend(),
+            "command": None if self.warning else self.command,
+            "history": str(self.history).splitlines(),
+            "tables": tables,
+        }
+
     def _repr_html_(self) -> str:
         """The tables and the recommendation for notebooks."""
-        sentences = " ".join(html.escape(sentence) for sentence in self.recommend())
-        tables = [html_table(self.rows(), title=self.question)]
-        if any(promise.smallest for promise in self.promises):
-            tables.append(html_table(self.power_rows(), title="Within so many weeks"))
-        return f"{''.join(tables)}<p>{sentences}</p>"
+        shown = self.lay_out()
+        sentences = " ".join(html.escape(sentence) for sentence in shown["sentences"])
+        tables = "".join(html_table(each["rows"], title=each["title"]) for each in shown["tables"])
+        return f"{tables}<p>{sentences}</p>"
 
     def to_dict(self) -> dict[str, Any]:
         """All of it, in types that JSON has, with the recommendation."""
@@ -280,12 +320,17 @@ class Plan:
         }
 
     def _to_dict(self) -> dict[str, Any]:
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        fields = {name: getattr(self, name) for name in self._list_fields()}
         return fields | {
             "format": _FORMAT,
             "history": self.history._asdict(),
             "promises": [promise._asdict() for promise in self.promises],
         }
+
+    @classmethod
+    def _list_fields(cls) -> list[str]:
+        """The fields that files have: all but where the file is."""
+        return [name for name in cls.__dataclass_fields__ if name != "saved_as"]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a .json file that `Plan.load` reads, or an .html report (extra ``plot``)."""
@@ -295,6 +340,8 @@ class Plan:
 
             text = write_html(self)
         else:
+            # Its command names the file, from which the experiment takes the promise.
+            object.__setattr__(self, "saved_as", os.fspath(path))
             text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
         with atomic_write(target) as draft:
             draft.write_text(text, encoding="utf-8")
@@ -310,7 +357,7 @@ class Plan:
         except (UnicodeDecodeError, ValueError):
             raise InputError(f"cannot read {source}: it is not JSON, as plans are saved") from None
         try:
-            return cls.from_dict(given)
+            return replace(cls.from_dict(given), saved_as=os.fspath(path))
         except (KeyError, TypeError, ValueError, AttributeError, ParameterError):
             raise InputError(
                 f"{source} must be a plan that this version has saved, got "
@@ -322,7 +369,7 @@ class Plan:
         """Make a plan from what `to_dict` gives."""
         if given["format"] != _FORMAT:
             raise ParameterError(f"format must be {_FORMAT}, got {given['format']!r}")
-        known = {name: given[name] for name in cls.__dataclass_fields__}
+        known = {name: given[name] for name in cls._list_fields()}
         history: dict[str, Any] = {
             name: tuple(value) if name.endswith(("_hour", "_day")) and value else value
             for name, value in known["history"].items()

@@ -12,6 +12,8 @@ from aftereffect.planning._worlds import POWER_LIFTS
 
 #: The share of worlds in which a lift must be found, and the ends of bands.
 FOUND, LOW, HIGH = 0.9, 0.05, 0.95
+#: The most digits after the point.
+_MAX_DIGITS = 9
 #: Prior standard deviations of the curve of found lifts: of its place, and of its steepness.
 _PRIOR = np.array([10.0, 5.0])
 _STEPS, _DRAWS = 25, 60
@@ -22,8 +24,8 @@ class Estimate(NamedTuple):
 
     Examples
     --------
-    >>> print(Estimate(1234.5, 67.8))
-    1,234 ± 68
+    >>> print(Estimate(1234.5, 67.8), Estimate(0.0123, 0.0045), sep="; ")
+    1,234 ± 68; 0.012 ± 0.004
     """
 
     mean: float
@@ -31,8 +33,10 @@ class Estimate(NamedTuple):
 
     def __str__(self) -> str:
         """The number with its error, as exact as the error allows."""
-        digits = 0 if not self.error else max(0, 1 - math.floor(math.log10(self.error)))
-        digits = min(digits, 2) if abs(self.mean) < 100 else 0
+        size = math.floor(math.log10(abs(self.mean))) if self.mean else 0
+        most = 0 if size >= 2 else min(max(2, 1 - size), _MAX_DIGITS)
+        wanted = 1 - math.floor(math.log10(self.error)) if 0 < self.error < math.inf else 0
+        digits = min(max(wanted, 0), most)
         return f"{self.mean:,.{digits}f} ± {self.error:,.{digits}f}"
 
 
@@ -44,7 +48,8 @@ class Promise(NamedTuple):
     it brings more than doing nothing, that is playing the control all the time. In the share
     ``ends`` of worlds it ends within the experiment. That is after ``end_median`` slots in the
     middle of all worlds, at most ``end_late`` in nine of ten, and ``end_low`` to ``end_high`` in
-    nine of ten; these are None if it had not ended by then. ``best`` and ``worse`` are the chances
+    nine of ten; these are None if it had not ended by then. If ``end_high`` is None, it ends at
+    ``end_low`` or later in nine of ten. ``best`` and ``worse`` are the chances
     to ship the best arm, and one that is worse than the control. In the share ``found`` a better
     arm was found to be better. What is shipped then brings ``after`` per week more than the
     control. ``smallest`` has the smallest lift that is found nine times of ten, by the weeks of the
@@ -114,6 +119,9 @@ def make_promise(
     lost = np.array([each.lost for each in outcomes])
     ends = sorted(math.inf if each.end is None else each.end for each in outcomes)
     low, high = find_quantile(lost, LOW), find_quantile(lost, HIGH)
+    end_high = _take_whole(ends, HIGH)
+    # Without an upper end, a band of nine of ten has no world above it.
+    end_low = _take_whole(ends, LOW if end_high is not None else 1 - FOUND)
     return Promise(
         design=design,
         worlds=len(outcomes),
@@ -125,8 +133,8 @@ def make_promise(
         ends=estimate_share([each.end is not None for each in outcomes]),
         end_median=_take_whole(ends, 0.5),
         end_late=_take_whole(ends, FOUND),
-        end_low=_take_whole(ends, LOW),
-        end_high=_take_whole(ends, HIGH),
+        end_low=end_low,
+        end_high=end_high,
         best=estimate_share([each.is_best for each in outcomes]),
         worse=estimate_share([each.is_worse for each in outcomes]),
         found=estimate_share([each.found[-1] for each in outcomes]),

@@ -73,11 +73,10 @@ def write_html(plan: "Plan") -> str:
     picture = io.BytesIO()
     draw(plan).savefig(picture, format="svg")
     data = base64.b64encode(picture.getvalue()).decode()
-    tables = [html_table(plan.rows(), title=plan.question)]
-    if any(promise.smallest for promise in plan.promises):
-        tables.append(html_table(plan.power_rows(), title="Within so many weeks"))
-    sentences = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in plan.recommend())
-    command = "" if plan.warning else f"<pre>{html.escape(plan.command)}</pre>"
+    shown = plan.lay_out()
+    tables = [html_table(each["rows"], title=each["title"]) for each in shown["tables"]]
+    sentences = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in shown["sentences"])
+    command = f"<pre>{html.escape(shown['command'])}</pre>" if shown["command"] else ""
     wrapped = "".join(f'<div class="table">{table}</div>' for table in tables)
     return f"""<!doctype html>
 <html lang="en">

@@ -13,16 +13,39 @@ from functools import cache
 from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
 from threading import Thread
+from typing import TypeAlias
 
-from aftereffect._core import PACKAGE, atomic_write, describe_code, sources_digest
+from aftereffect._core import (
+    PACKAGE,
+    atomic_write,
+    check_creatable_folder,
+    describe_code,
+    lock_folder,
+    make_folder,
+    sources_digest,
+)
 from aftereffect.errors import ParameterError
 from aftereffect.planning._outcomes import Job, Outcome, play_job, prepare_job
-from aftereffect.simulation import check_jobs
+from aftereffect.simulation import check_jobs, check_made_by, explain_failure
 
 #: Seconds between two looks at whether the parent is there.
 _PAUSE = 1.0
+#: What came back: the code that played, and the outcomes.
+Played: TypeAlias = tuple[str, list[Outcome]]
 #: Hands out a job.
-Submit = Callable[[Job], "Future[list[Outcome]]"]
+Submit = Callable[[Job], "Future[Played]"]
+
+
+@contextmanager
+def open_folder(folder: str | os.PathLike[str] | None) -> Iterator[Path | None]:
+    """Make and lock a folder, if there is one."""
+    if folder is None:
+        yield None
+        return
+    target = check_creatable_folder(Path(folder))
+    make_folder(target)
+    with lock_folder(target):
+        yield target
 
 
 @contextmanager
@@ -38,7 +61,7 @@ def open_pool(
             raise ParameterError(
                 f"executor must be a concurrent.futures.Executor, got {executor!r}"
             )
-        yield lambda job: executor.submit(play_job, job)
+        yield lambda job: executor.submit(play_there, job)
         return
     count = check_jobs(jobs)
     if count == 1:
@@ -56,12 +79,12 @@ def open_pool(
         initargs=(os.getpid(),),
     )
 
-    def submit(job: Job) -> "Future[list[Outcome]]":
+    def submit(job: Job) -> "Future[Played]":
         with warnings.catch_warnings():
             # Python warns of forks if there are threads, such as those of linear algebra, which
             # know how to be forked.
             warnings.simplefilter("ignore", DeprecationWarning)
-            return pool.submit(play_job, job)
+            return pool.submit(play_there, job)
 
     try:
         yield submit
@@ -81,9 +104,14 @@ def _follow_parent(parent: int) -> None:
     Thread(target=watch, daemon=True).start()
 
 
-def _play_here(job: Job) -> "Future[list[Outcome]]":
-    done: Future[list[Outcome]] = Future()
-    done.set_result(play_job(job))
+def play_there(job: Job) -> Played:
+    """Play a job in another process, and say which code played it."""
+    return _describe_sources(), play_job(job)
+
+
+def _play_here(job: Job) -> "Future[Played]":
+    done: Future[Played] = Future()
+    done.set_result((_describe_sources(), play_job(job)))
     return done
 
 
@@ -92,14 +120,15 @@ def play_jobs(
 ) -> dict[int, list[Outcome]]:
     """Play jobs, or take what the folder has of them; by their number."""
     found: dict[int, list[Outcome]] = {}
-    waiting: dict[Future[list[Outcome]], int] = {}
+    waiting: dict[Future[Played], int] = {}
     for number, job in enumerate(jobs):
         known = None if folder is None else _load(folder, job)
         if known is not None:
             found[number] = known
             note(job)
             continue
-        future = submit(job)
+        with _explaining(job):
+            future = submit(job)
         if future.done():  # it was played here
             _keep(found, number, job, future, folder)
             note(job)
@@ -120,13 +149,27 @@ def _keep(
     found: dict[int, list[Outcome]],
     number: int,
     job: Job,
-    future: "Future[list[Outcome]]",
+    future: "Future[Played]",
     folder: Path | None,
 ) -> None:
-    found[number] = future.result()
+    with _explaining(job):
+        made_by, found[number] = future.result()
+    check_made_by(made_by, _describe_sources())
     if folder is not None:
         with atomic_write(_name(folder, job)) as draft:
             draft.write_text(json.dumps(found[number]), encoding="utf-8")
+
+
+@contextmanager
+def _explaining(job: Job) -> Iterator[None]:
+    """Say why workers could not do a job, if it is not the job that failed."""
+    try:
+        yield
+    except Exception as error:
+        reason = explain_failure(error, str(job.design))
+        if reason is None:
+            raise
+        raise reason from error
 
 
 def _name(folder: Path, job: Job) -> Path:
@@ -140,7 +183,8 @@ def _name(folder: Path, job: Job) -> Path:
 @cache
 def _describe_sources() -> str:
     """The code that outcomes depend on."""
-    return describe_code() + sources_digest(PACKAGE / name for name in ("inference", "planning"))
+    digest = sources_digest(PACKAGE / name for name in ("inference", "planning"))
+    return f"{describe_code()}, plans {digest[:12]}"
 
 
 def _load(folder: Path, job: Job) -> list[Outcome] | None:

@@ -6,11 +6,10 @@ Each policy is a frozen dataclass of parameters and two plain kernels.
 from aftereffect._core import Params, State
 from aftereffect.policies._averages import kl_bernoulli
 from aftereffect.policies._delay_shapes import list_shapes
-from aftereffect.policies._recording import Recording, RecordingState
+from aftereffect.policies._season import MAX_REMEMBERED
 from aftereffect.policies.adaptive_switchback import AdaptiveSwitchback
 from aftereffect.policies.ars_ucb import ArsKlUcb, ArsUcb
 from aftereffect.policies.base import (
-    MAX_REMEMBERED,
     Policy,
     map_arrays,
     move_into,
@@ -20,7 +19,14 @@ from aftereffect.policies.base import (
 from aftereffect.policies.baselines import RoundRobin, Ucb1
 from aftereffect.policies.clw import ArsClw, Clw
 from aftereffect.policies.exp3 import ArsExp3, Exp3
-from aftereffect.policies.floors import MAX_FLOORS, Floors, has_probabilities, slot_floors
+from aftereffect.policies.floors import (
+    MAX_FLOORS,
+    Floors,
+    Recording,
+    RecordingState,
+    has_probabilities,
+    slot_floors,
+)
 from aftereffect.policies.mini_batch import MiniBatch
 from aftereffect.policies.odaaf import GeneralizedOdaaf, Odaaf
 from aftereffect.policies.planned_switchback import FixedSwitchback, OptimalSwitchback

@@ -29,7 +29,7 @@ _FINE_DEAD_TIMES = tuple(
 )
 #: The largest mean lag of a shape, in windows: a run is too short to learn of longer ones.
 _MAX_LAG = 18
-#: A delay that is told is cut where so little of it is left; and the most lags that may remain.
+#: A delay that is given is cut where so little of it is left; and the most lags that may remain.
 _TAIL, _MAX_LAGS = 0.005, 2_000
 
 
@@ -47,7 +47,7 @@ class DelayShapes(NamedTuple):
 
 
 def list_shapes(window: int, delay: LagLaw | None = None, *, is_fine: bool = False) -> DelayShapes:
-    """List the shapes: at once, fading, even, and even after a dead time; or only one that is told.
+    """List the shapes: at once, fading, even, and even after a dead time; or only the given one.
 
     Effects arrive over slots, but are seen in windows of some slots. The share by age is the mean
     over the slots of a window in which an effect may begin. `is_fine` adds widths, and short dead
@@ -94,7 +94,7 @@ def cut_delay(delay: LagLaw) -> Vector:
 
 
 def _list_usual(window: int, is_fine: bool) -> list[Vector]:
-    """The shapes to compare if nothing is told."""
+    """The shapes to compare if none is given."""
     widths = sorted({*_WIDTHS, *(_FINE_WIDTHS if is_fine else ())})
     dead_times = sorted({*_DEAD_TIMES, *(_FINE_DEAD_TIMES if is_fine else ())})
     shapes = [np.ones(1)]

@@ -1,14 +1,49 @@
-"""The season of a history: how large totals are at each place in the week.
+"""The season of a history: how large totals are at each place in the week; calendars of policies.
 
 Medians over the weeks, so that a day of zeros or a holiday changes little. Nothing is allocated.
 """
 
 import math
+from dataclasses import replace
 
-from aftereffect._core import Vector
+from aftereffect._core import Calendar, Vector, check_int
+from aftereffect.errors import ParameterError
+from aftereffect.policies.base import Policy
 
 #: The last weeks, whose level the season is scaled to.
 _LAST_WEEKS = 3
+#: A slot of a minute.
+_MAX_SLOTS_PER_DAY = 1_440
+#: The most slots of policies that remember every slot.
+MAX_REMEMBERED = 300_000
+
+
+class CalendarPolicy(Policy):
+    """A policy that remembers every slot; two of its parameters are their calendar."""
+
+    slots_per_day: int | None
+    first: int
+
+    def _check_calendar(self) -> None:
+        """Check and store these parameters."""
+        if self.slots_per_day is not None:
+            per_day = check_int("slots_per_day", self.slots_per_day, at_most=_MAX_SLOTS_PER_DAY)
+            self._set(slots_per_day=per_day)
+        self._set(first=check_int("first", self.first, at_most=7 * _MAX_SLOTS_PER_DAY))
+
+    def _check_horizon(self, horizon: int) -> None:
+        if horizon > MAX_REMEMBERED:
+            raise ParameterError(
+                f"{self} remembers every slot, at most {MAX_REMEMBERED:,} of them, "
+                f"got {horizon:,}: use another policy, such as ars-ucb"
+            )
+
+    def with_calendar(self, calendar: Calendar) -> Policy:
+        if self.slots_per_day is not None:
+            return self
+        return replace(  # type: ignore[type-var]  # every policy is a dataclass
+            self, slots_per_day=calendar.slots_per_day, first=calendar.first
+        )
 
 
 def scratch_size(slots: int, slots_per_week: int) -> int:

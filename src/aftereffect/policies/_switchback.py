@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aftereffect._core import Calendar, Vector
-from aftereffect.policies._season import learn_season, scratch_size
-from aftereffect.policies.base import CalendarPolicy
+from aftereffect.policies._season import CalendarPolicy, learn_season, scratch_size
 
 #: The most slots of a block, or blocks.
 MAX_BLOCK = 1_000_000

@@ -16,6 +16,7 @@ from aftereffect.errors import ParameterError
 from aftereffect.policies._delay_shapes import DelayShapes, cut_delay, list_shapes
 from aftereffect.policies._demand_model import LIFTS, NOISE_PARTS
 from aftereffect.policies._demand_noise import LAGS
+from aftereffect.policies._season import CalendarPolicy
 from aftereffect.policies._switchback_models import advance
 from aftereffect.policies._switchback_windows import (
     CELLS,
@@ -26,7 +27,6 @@ from aftereffect.policies._switchback_windows import (
     AdaptiveState,
     observe,
 )
-from aftereffect.policies.base import CalendarPolicy
 
 #: The most arms: each model has a covariance of all of them.
 MAX_ARMS = 64

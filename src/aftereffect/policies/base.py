@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any, TypeVar, get_args
 
 import numpy as np
@@ -17,16 +16,11 @@ from aftereffect._core import (
     State,
     Vector,
     check_choice,
-    check_int,
 )
 from aftereffect.delays import DelayFacts
 from aftereffect.errors import ParameterError
 
 T = TypeVar("T")
-#: A slot of a minute.
-_MAX_SLOTS_PER_DAY = 1_440
-#: The most slots of policies that remember every slot.
-MAX_REMEMBERED = 300_000
 
 
 class Policy(Spec, ABC):
@@ -50,6 +44,16 @@ class Policy(Spec, ABC):
 
     The constructor checks its arguments. Whatever it accepts must work for any number of arms and
     slots.
+
+    Examples
+    --------
+    Every policy is one, and is a value: equal parameters make equal policies.
+
+    >>> import aftereffect as ae
+    >>> ae.parse("ars-ucb(alpha=2)", ae.Policy) == ae.ArsUcb(alpha=2)
+    True
+    >>> ae.ArsUcb(alpha=2).initial(arms=3).pulls
+    array([0., 0., 0.])
     """
 
     kind = "policy"
@@ -107,34 +111,6 @@ class Policy(Spec, ABC):
         """Check parameters that are one of some words, each against its ``Literal`` type."""
         for name, literal in choices.items():
             check_choice(name, getattr(self, name), get_args(literal))
-
-
-class CalendarPolicy(Policy):
-    """A policy that remembers every slot; two of its parameters are their calendar."""
-
-    slots_per_day: int | None
-    first: int
-
-    def _check_calendar(self) -> None:
-        """Check and store these parameters."""
-        if self.slots_per_day is not None:
-            per_day = check_int("slots_per_day", self.slots_per_day, at_most=_MAX_SLOTS_PER_DAY)
-            self._set(slots_per_day=per_day)
-        self._set(first=check_int("first", self.first, at_most=7 * _MAX_SLOTS_PER_DAY))
-
-    def _check_horizon(self, horizon: int) -> None:
-        if horizon > MAX_REMEMBERED:
-            raise ParameterError(
-                f"{self} remembers every slot, at most {MAX_REMEMBERED:,} of them, "
-                f"got {horizon:,}: use another policy, such as ars-ucb"
-            )
-
-    def with_calendar(self, calendar: Calendar) -> Policy:
-        if self.slots_per_day is not None:
-            return self
-        return replace(  # type: ignore[type-var]  # every policy is a dataclass
-            self, slots_per_day=calendar.slots_per_day, first=calendar.first
-        )
 
 
 def round_kernels(policy: "Policy") -> PolicyKernels:

@@ -32,6 +32,9 @@ from aftereffect.reproduction._report import (
 )
 from aftereffect.reproduction.beyond import summarize_regret
 from aftereffect.reproduction.chapters import (
+    ADVERSARIAL_LONG_HORIZON,
+    DEFAULT,
+    QUICK,
     STUDIES,
     Chapter,
     ChapterName,
@@ -39,15 +42,10 @@ from aftereffect.reproduction.chapters import (
     Figure,
     JudgedClaims,
     Judgement,
+    Settings,
     StoredStudy,
     Verdict,
     picture_paths,
-)
-from aftereffect.reproduction.settings import (
-    ADVERSARIAL_LONG_HORIZON,
-    DEFAULT,
-    QUICK,
-    Settings,
 )
 from aftereffect.simulation import Workers, worker_pool
 

@@ -10,8 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from aftereffect._core import describe_code, import_optional
-from aftereffect.reproduction.chapters import Chapter, Claim, Findings, JudgedClaims, Judgement
-from aftereffect.reproduction.settings import Settings
+from aftereffect.reproduction.chapters import (
+    Chapter,
+    Claim,
+    Findings,
+    JudgedClaims,
+    Judgement,
+    Settings,
+)
 from aftereffect.simulation import PolicyRuns
 
 PAPER_TITLE = "Bandits with composite and anonymous feedback: the paper's experiments, reproduced"

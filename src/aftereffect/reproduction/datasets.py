@@ -34,7 +34,7 @@ from aftereffect._core import (
     suggest,
 )
 from aftereffect.errors import InputError, OutputError, ParameterError
-from aftereffect.rewards import SEPARATORS
+from aftereffect.rewards import OTHER_SEPARATORS
 
 if TYPE_CHECKING:
     import polars
@@ -253,7 +253,7 @@ class Table:
         absent = [name for name in self.columns if name not in names]
         if absent:
             other = next(
-                (mark for mark in SEPARATORS if set(absent) <= set(_split(text, mark))), None
+                (mark for mark in OTHER_SEPARATORS if set(absent) <= set(_split(text, mark))), None
             )
             lacks = f"it lacks the column{'s' * (len(absent) > 1)} {', '.join(absent)}"
             raise self.make_error(

@@ -1,12 +1,16 @@
 """Rewards: laws that draw them, schedules that fix them beforehand, and files that hold them."""
 
-from aftereffect.rewards._history_files import (
+from aftereffect.rewards._files import (
     MAX_COVARIATES,
     MAX_HISTORY,
+    OTHER_SEPARATORS,
+    READERS,
     TimedTotal,
     check_covariates,
     check_timed_totals,
+    find_other_separator,
     lay_out,
+    read_rewards,
     read_timed_totals,
 )
 from aftereffect.rewards.histories import (
@@ -38,12 +42,8 @@ from aftereffect.rewards.schedules import (
     as_schedule,
 )
 from aftereffect.rewards.tables import (
-    READERS,
-    SEPARATORS,
     RewardTable,
-    find_other_separator,
     prepare_rewards,
-    read_rewards,
     sum_by_arm,
     table_source,
 )
@@ -51,8 +51,8 @@ from aftereffect.rewards.tables import (
 __all__ = [
     "MAX_COVARIATES",
     "MAX_HISTORY",
+    "OTHER_SEPARATORS",
     "READERS",
-    "SEPARATORS",
     "SLOT_LENGTHS",
     "Bernoulli",
     "Beta",

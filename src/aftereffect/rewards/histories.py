@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from aftereffect._core import Calendar, Matrix, Spec, Vector, short_repr
 from aftereffect.errors import InputError, ParameterError
-from aftereffect.rewards._history_files import TimedTotal, lay_out, read_timed_totals
+from aftereffect.rewards._files import TimedTotal, lay_out, read_timed_totals
 
 SlotName: TypeAlias = Literal["15min", "1h", "1d", "1w"]
 #: The length of each slot, and how many make a day; 0 where one is longer than that.

@@ -31,7 +31,13 @@ class RewardKernels(NamedTuple):
 
 
 class RewardLaw(Spec, ABC):
-    """A law of one pull's whole reward, on [0, 1], given by its mean."""
+    """A law of one pull's whole reward, on [0, 1], given by its mean.
+
+    Examples
+    --------
+    >>> Bernoulli().variance(np.array([0.5, 0.9])).round(2).tolist()
+    [0.25, 0.09]
+    """
 
     kind = "reward law"
 

@@ -33,7 +33,14 @@ MAX_DRAWN_BYTES = 1_000_000_000
 
 
 class Schedule(Spec, ABC):
-    """The reward of every arm in every slot, in [0, 1]."""
+    """The reward of every arm in every slot, in [0, 1].
+
+    Examples
+    --------
+    >>> schedule = DrawnArm([0.5, 0.3, 0.2], seed=1)
+    >>> schedule.arms, schedule.rows(5).tolist()
+    (3, [1, 2, 0, 2, 0])
+    """
 
     kind = "schedule"
 

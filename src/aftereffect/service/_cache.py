@@ -1,25 +1,37 @@
-"""What the service computes from logs and keeps in memory: timeline, lag, results, verification."""
+"""What the service computes from long logs, and keeps in memory: timeline, lag, results and more.
 
+`Scans` compute in Python, which holds up every other thread of the process. So the service runs
+them in a process of their own (see `_worker`). Their results are the answers, already as JSON.
+"""
+
+import json
 import math
 import threading
 import time
 from array import array
+from collections import OrderedDict
 from collections.abc import Callable
-from typing import NamedTuple
+from itertools import islice, takewhile
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from aftereffect.errors import AftereffectError, CorruptionError
+from aftereffect.errors import AftereffectError, CorruptionError, NotFoundError
 from aftereffect.inference import Results
 from aftereffect.lag import MAX_SLOTS, LagEstimate, estimate_lag
 from aftereffect.live import (
     Event,
     Experiment,
+    Record,
+    Storage,
     Verification,
     chain_start,
     check_log_end,
+    export_log,
     read_events,
 )
+from aftereffect.service._monitoring import Feed, read_feed
 
 #: In place of a total that did not arrive, and of the arm and round of a skipped slot.
 _NO_TOTAL, _NO_ARM = math.nan, -1
@@ -30,6 +42,19 @@ MAX_WAIT = 2.0
 #: Seconds after which a verification is repeated though nothing was recorded: the storage medium
 #: may have been damaged since.
 MAX_AGE = 60.0
+#: Experiments that stay open; others are opened again from their snapshot.
+MAX_OPEN = 256
+#: Names that are compared with an unknown one, and those that are suggested instead.
+_MAX_COMPARED, _MAX_SUGGESTED = 10_000, 3
+#: The share of an unknown name that a suggestion must begin with.
+_MIN_COMMON = 0.5
+#: Seconds for which the state of the feeds is cached, however often somebody asks.
+_FEEDS_SECONDS = 5.0
+#: Seconds that reading the feeds may take; experiments that come later in the list are left out.
+_MAX_FEEDS_SECONDS = 10.0
+
+
+T = TypeVar("T")
 
 
 class Piece(NamedTuple):
@@ -271,3 +296,150 @@ class VerificationCache:
                 (event.hash for event in view.events(max(count - 1, 0), 1) if event.seq == count),
                 None,
             )
+
+
+class NamedCache(Generic[T]):
+    """One object for each experiment, by name: those used last, each made once.
+
+    An object is made again when its name stands for another experiment: the first was deleted,
+    perhaps by another process, and a new one has its name.
+    """
+
+    def __init__(self, storage: Storage, make: Callable[[str], T]) -> None:
+        self._storage, self._make = storage, make
+        self._lock = threading.Lock()
+        self._objects: OrderedDict[str, tuple[Record | None, T]] = OrderedDict()
+
+    def __getitem__(self, name: str) -> T:
+        record = self._storage.find(name)
+        with self._lock:
+            if name in self._objects and self._objects[name][0] == record:
+                self._objects.move_to_end(name)
+                return self._objects[name][1]
+            self._objects.pop(name, None)
+        made = self._make(name)  # outside the lock, as it may take a while
+        with self._lock:
+            _, found = self._objects.setdefault(name, (record, made))
+            while len(self._objects) > MAX_OPEN:
+                self._objects.popitem(last=False)
+            return found
+
+
+def open_experiment(name: str, storage: Storage, *, check: bool = True) -> Experiment:
+    """Open an experiment; the error for an unknown name lists a few names, and not the storage."""
+    if storage.find(name) is None:
+        similar = find_similar_names(name, storage.readable_names())
+        hint = (
+            f"did you mean {' or '.join(map(repr, similar))}?"
+            if similar
+            else "GET /v1/experiments lists all experiments"
+        )
+        raise NotFoundError(f"there is no experiment {name!r}: {hint}")
+    return Experiment.open(name, storage=storage, check=check)
+
+
+def find_similar_names(name: str, names: list[str]) -> list[str]:
+    """Names that begin alike; a finer comparison with thousands of names would take too long."""
+    wanted = name.lower()
+    common = {each: _common_prefix(wanted, each.lower()) for each in islice(names, _MAX_COMPARED)}
+    similar = sorted(
+        (each for each in common if common[each] >= _MIN_COMMON * len(wanted)),
+        key=lambda each: (-common[each], each),
+    )
+    return similar[:_MAX_SUGGESTED]
+
+
+def _common_prefix(one: str, other: str) -> int:
+    """The number of first letters that two names share."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+class Scans:
+    """The operations on the experiments of a storage; threads may share it."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._experiments: NamedCache[Experiment] = NamedCache(
+            storage, lambda name: open_experiment(name, storage)
+        )
+        self._timelines = NamedCache(storage, lambda name: Timeline(open_experiment(name, storage)))
+        self._lags = NamedCache(storage, lambda name: LagCache(self._timelines[name]))
+        self._results = NamedCache(storage, lambda name: ResultsCache(self._experiments[name]))
+        self._verifications = NamedCache(
+            storage,
+            lambda name: VerificationCache(lambda: open_experiment(name, storage, check=False)),
+        )
+        self._feeds: tuple[float, tuple[list[Feed], int]] | None = None
+
+    def call(self, operation: str, *given: Any) -> Any:
+        """Run one of the operations below."""
+        return getattr(self, operation)(*given)
+
+    def history(self, name: str, after: int, limit: int) -> bytes:
+        """Slots after one, at most so many."""
+        records = self._experiments[name].history(after, limit)
+        return _to_json(
+            {
+                "slots": [record._asdict() for record in records],
+                "last": records[-1].slot if records else after,
+            }
+        )
+
+    def timeline(self, name: str, max_pieces: int) -> bytes:
+        """All slots in at most so many pieces."""
+        slots, width, pieces = self._timelines[name].summarize(max_pieces)
+        return _to_json(
+            {"slots": slots, "width": width, "pieces": [piece._asdict() for piece in pieces]}
+        )
+
+    def lag(self, name: str) -> bytes:
+        """The lag estimate."""
+        return _to_json(self._lags[name].estimate().to_dict())
+
+    def results(
+        self, name: str, level: float, stop_when_loss_below: float | None, since: float
+    ) -> bytes:
+        """Who won, by a log of this moment of `time.monotonic`, or a later one."""
+        found = self._results[name].find(level, since)
+        if stop_when_loss_below is not None:
+            found = found._replace(stop_when_loss_below=stop_when_loss_below)
+        return _to_json(found.to_dict())
+
+    def verify(self, name: str, since: float) -> bytes:
+        """A verification that holds for this moment of `time.monotonic`, or a later one."""
+        return _to_json(self._verifications[name].verify(since).to_dict())
+
+    def export(self, name: str, path: str) -> None:
+        """Write the whole history into a file."""
+        self._experiments[name].export(Path(path))
+
+    def log(self, name: str, path: str) -> None:
+        """Write the whole log into a file, also that of a damaged experiment."""
+        export_log(self._storage, name, path)
+
+    def feeds(self) -> tuple[list[Feed], int]:
+        """The feeds of the latest experiments, and how many of these cannot be read."""
+        if self._feeds is None or time.monotonic() - self._feeds[0] > _FEEDS_SECONDS:
+            self._feeds = time.monotonic(), self._read_feeds()
+        return self._feeds[1]
+
+    def close(self) -> None:
+        """Do nothing: the storage belongs to the caller. `Worker` has the same method."""
+
+    def _read_feeds(self) -> tuple[list[Feed], int]:
+        feeds, unreadable, end = [], 0, time.monotonic() + _MAX_FEEDS_SECONDS
+        for name in self._storage.readable_names()[-MAX_OPEN:]:
+            if time.monotonic() > end:
+                break
+            try:
+                feed = read_feed(self._experiments[name])
+            except AftereffectError:
+                unreadable += 1
+                continue
+            if feed is not None:
+                feeds.append(feed)
+        return feeds, unreadable
+
+
+def _to_json(answer: dict[str, Any]) -> bytes:
+    return json.dumps(answer, allow_nan=False, separators=(",", ":")).encode()

@@ -11,7 +11,7 @@ import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -19,9 +19,9 @@ from fastapi.routing import APIRoute
 
 from aftereffect.errors import StorageError
 from aftereffect.live import Experiment, Storage
+from aftereffect.service._cache import NamedCache, Scans, open_experiment
 from aftereffect.service._errors import RefusalError
 from aftereffect.service._monitoring import Metrics
-from aftereffect.service._scans import NamedCache, Scans, open_experiment
 from aftereffect.service._worker import Worker
 
 T = TypeVar("T")
@@ -212,10 +212,19 @@ class OpenExperiments:
         What the service counts.
     scans
         Reads long logs, in this process or in another.
+    plans
+        Saved plans that the page shows, as `Plan.lay_out` gives them.
     """
 
-    def __init__(self, storage: Storage, metrics: Metrics, scans: Scans | Worker) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        metrics: Metrics,
+        scans: Scans | Worker,
+        plans: Sequence[dict[str, Any]] = (),
+    ) -> None:
         self.storage, self.metrics, self._scans = storage, metrics, scans
+        self.plans = list(plans)
         self.writers: NamedCache[Experiment] = NamedCache(
             storage, lambda name: open_experiment(name, storage)
         )

@@ -129,6 +129,24 @@ class PastTotal(Strict):
     covariates: Covariates = {}
 
 
+class PlannedCourse(Strict):
+    """What a plan promised for one of its designs, as `Plan.promise_courses` gives it."""
+
+    design: Annotated[str, Field(min_length=1, max_length=_MAX_POLICY)]
+    slot: SlotName
+    arms: Annotated[int, Field(ge=2, le=MAX_ARMS)]
+    slots: Annotated[int, Field(ge=1, le=MAX_LIVE_SLOTS)]
+    loss: Finite
+    loss_low: Finite
+    loss_high: Finite
+    end: Annotated[int, Field(ge=0, le=MAX_LIVE_SLOTS)] | None
+    end_low: Annotated[int, Field(ge=0, le=MAX_LIVE_SLOTS)] | None
+    end_high: Annotated[int, Field(ge=0, le=MAX_LIVE_SLOTS)] | None
+    seed: Annotated[int, Field(ge=0, le=MAX_SEED)]
+    version: Annotated[str, Field(min_length=1, max_length=40)]
+    digest: Annotated[str, Field(min_length=1, max_length=40)]
+
+
 class NewExperiment(Strict):
     """The settings of an experiment; they cannot be changed later."""
 
@@ -247,6 +265,15 @@ class NewExperiment(Strict):
             examples=[["guardrail(complaints, harm=more, tolerated=5, stops=true)"]],
         ),
     ] = []
+    plan: Annotated[
+        list[PlannedCourse] | None,
+        Field(
+            min_length=1,
+            max_length=100,
+            description="What the plan that the experiment comes from promised, by design: the "
+            "settings keep that of the policy. The status and the results compare.",
+        ),
+    ] = None
     max_total: Annotated[
         Finite | None,
         Field(description="Totals above this are refused: they are probably typing errors."),
@@ -394,10 +421,23 @@ TotalsAnswer = answer_model(
     "What was recorded for each slot, in the order of the request.",
     totals=GenericAlias(list, (TotalAnswer,)),
 )
-StatusAnswer = model_of(Status)
+StatusAnswer = model_of(Status, planned=list[str])
 VerificationAnswer = model_of(Verification, whole=bool)
 ExperimentsAnswer = answer_model(
     "ExperimentsAnswer", "All experiments, in the order of their creation.", experiments=list[str]
+)
+TableAnswer = answer_model("TableAnswer", "A table of texts.", title=str, rows=list[list[str]])
+PlanAnswer = answer_model(
+    "PlanAnswer",
+    "A saved plan: what to do, the history, and the designs in tables; first rows have titles.",
+    digest=str,
+    sentences=list[str],
+    command=str | None,
+    history=list[str],
+    tables=GenericAlias(list, (TableAnswer,)),
+)
+PlansAnswer = answer_model(
+    "PlansAnswer", "All saved plans.", plans=GenericAlias(list, (PlanAnswer,))
 )
 DeletionAnswer = answer_model("DeletionAnswer", "The experiment was deleted.", deleted=str)
 HistoryAnswer = answer_model(
@@ -414,7 +454,7 @@ TimelineAnswer = answer_model(
     pieces=GenericAlias(list, (model_of(Piece),)),
 )
 LagAnswer = model_of(LagEstimate, float_type=float | None)
-ResultsAnswer = model_of(Results, stops=bool | None, sentences=list[str])
+ResultsAnswer = model_of(Results, stops=bool | None, sentences=list[str], planned=list[str])
 HealthAnswer = answer_model(
     "HealthAnswer",
     "The service answers, and its storage can be read and written.",

@@ -12,11 +12,11 @@ import resource
 import socket
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from pathlib import PurePath
-from typing import Protocol
+from typing import Any, Protocol
 
 import uvicorn
 from fastapi import APIRouter, FastAPI, Response
@@ -32,12 +32,12 @@ from aftereffect.live import (
     prepare_decide,
 )
 from aftereffect.policies import Policy
-from aftereffect.service import _read_routes, _routes
+from aftereffect.service import _routes
 from aftereffect.service._access import Guard, is_loopback
+from aftereffect.service._cache import Scans
 from aftereffect.service._errors import install_error_handlers
 from aftereffect.service._experiments import OpenExperiments
 from aftereffect.service._monitoring import Metrics, log_to_stderr
-from aftereffect.service._scans import Scans
 from aftereffect.service._worker import Worker
 
 _MEDIA_TYPES = {
@@ -289,7 +289,13 @@ def protocol_for(connections: Connections) -> type[LimitedProtocol]:
     return ServiceProtocol
 
 
-def create_app(storage: Storage, scans: Scans | Worker, *, local: bool = True) -> FastAPI:
+def create_app(
+    storage: Storage,
+    scans: Scans | Worker,
+    *,
+    local: bool = True,
+    plans: Sequence[dict[str, Any]] = (),
+) -> FastAPI:
     """The application on a storage.
 
     Parameters
@@ -300,9 +306,11 @@ def create_app(storage: Storage, scans: Scans | Worker, *, local: bool = True) -
         Reads long logs of the same storage; closed as well.
     local
         Whether only this machine can reach the service: then it is open until a token is created.
+    plans
+        Saved plans to show, as `Plan.lay_out` gives them.
     """
     metrics = Metrics()
-    experiments = OpenExperiments(storage, metrics, scans)
+    experiments = OpenExperiments(storage, metrics, scans, plans)
 
     @asynccontextmanager
     async def close_at_end(app: FastAPI) -> AsyncIterator[None]:
@@ -324,7 +332,7 @@ def create_app(storage: Storage, scans: Scans | Worker, *, local: bool = True) -
         },
     )
     app.state.experiments, app.state.local = experiments, local
-    routers = (_routes.router, _read_routes.router, _read_routes.monitoring, _page_routes())
+    routers = (_routes.router, _routes.scan_router, _routes.monitoring, _page_routes())
     for router in routers:
         app.include_router(router)
     install_error_handlers(app, [route for router in routers for route in router.routes])
@@ -378,7 +386,12 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def server_for(
-    storage: str, host: str, port: int, root_path: str = "", worker: Worker | None = None
+    storage: str,
+    host: str,
+    port: int,
+    root_path: str = "",
+    worker: Worker | None = None,
+    plans: Sequence[dict[str, Any]] = (),
 ) -> tuple[uvicorn.Server, socket.socket]:
     """A server, and the socket that it listens on.
 
@@ -392,6 +405,8 @@ def server_for(
         The path under which a reverse proxy shows the service.
     worker
         Reads long logs of the same storage; started when it is needed if not given.
+    plans
+        Saved plans that the page shows, as `Plan.lay_out` gives them.
 
     Raises
     ------
@@ -422,7 +437,7 @@ def server_for(
         raise
     scans = Scans(opened) if isinstance(opened, MemoryStorage) else worker or Worker(storage)
     config = uvicorn.Config(
-        create_app(opened, scans, local=local),
+        create_app(opened, scans, local=local, plans=plans),
         http=protocol_for(Connections()),
         ws="none",
         root_path=root_path.rstrip("/"),
@@ -452,9 +467,16 @@ def prepare_default_policy() -> None:
         )
 
 
-def serve_until_stopped(storage: str, host: str, port: int, root_path: str, worker: Worker) -> None:
+def serve_until_stopped(
+    storage: str,
+    host: str,
+    port: int,
+    root_path: str,
+    worker: Worker,
+    plans: Sequence[dict[str, Any]] = (),
+) -> None:
     """Run the service until it is asked to stop; requests under way are finished."""
-    server, listener = server_for(storage, host, port, root_path, worker)
+    server, listener = server_for(storage, host, port, root_path, worker, plans)
     log_to_stderr()
     _log.info("listening", extra={"note": {"address": address_of(listener)}})
     preparation = threading.Timer(_PREPARE_AFTER, prepare_default_policy)

@@ -1,13 +1,15 @@
 """Simulation: one driver, two engines, all cores or many machines."""
 
-from aftereffect.simulation._dask import dask_cluster
 from aftereffect.simulation._driver import BATCH
 from aftereffect.simulation._plan import (
+    DEFAULT_CHECKPOINTS,
+    MAX_CHECKPOINTS,
     MAX_REPLICATIONS,
     Plan,
     plan_study,
     print_progress,
     simulate,
+    space_logarithmically,
 )
 from aftereffect.simulation._plot import (
     COLOURS,
@@ -31,26 +33,31 @@ from aftereffect.simulation._rehearsal import (
     make_covariates,
 )
 from aftereffect.simulation._replications import (
+    ENGINE_CHOICES,
     BatchResult,
     ChunkResult,
+    EngineChoice,
+    EngineRequest,
     Runs,
     Task,
     compile_driver,
     interpret_driver,
     load_decide,
     prepare,
+    recipe_of,
     run_batch,
 )
-from aftereffect.simulation._runs import (
-    DEFAULT_CHECKPOINTS,
-    MAX_CHECKPOINTS,
-    PolicyRuns,
-    Trace,
-    log_spaced,
-    trace_run,
-)
+from aftereffect.simulation._runs import PolicyRuns, Trace, trace_run
 from aftereffect.simulation._study import FINAL_HEADINGS, STUDY_SUFFIXES, Study
-from aftereffect.simulation._workers import Workers, check_jobs, run_tasks, worker_pool
+from aftereffect.simulation._workers import (
+    Workers,
+    check_jobs,
+    check_made_by,
+    dask_cluster,
+    explain_failure,
+    run_tasks,
+    worker_pool,
+)
 
 __all__ = [
     "BATCH",
@@ -58,6 +65,7 @@ __all__ = [
     "COVARIATES",
     "DASHES",
     "DEFAULT_CHECKPOINTS",
+    "ENGINE_CHOICES",
     "FINAL_HEADINGS",
     "LEGEND",
     "MAX_CHECKPOINTS",
@@ -67,6 +75,8 @@ __all__ = [
     "BatchResult",
     "ChunkResult",
     "CurveStyle",
+    "EngineChoice",
+    "EngineRequest",
     "Plan",
     "PolicyRuns",
     "Runs",
@@ -80,23 +90,26 @@ __all__ = [
     "call_observe",
     "check_indices",
     "check_jobs",
+    "check_made_by",
     "check_signatures",
     "check_state",
     "compile_driver",
     "copy_checked",
     "dask_cluster",
     "draw_curves",
+    "explain_failure",
     "interpret_driver",
     "load_decide",
-    "log_spaced",
     "make_covariates",
     "plan_study",
     "prepare",
     "print_progress",
+    "recipe_of",
     "run_batch",
     "run_tasks",
     "save_picture",
     "simulate",
+    "space_logarithmically",
     "trace_run",
     "worker_pool",
 ]

@@ -24,6 +24,7 @@ import tempfile
 import time
 from contextlib import suppress
 from functools import cache
+from itertools import count
 from pathlib import Path
 from threading import Lock
 from types import CellType, FunctionType
@@ -46,13 +47,13 @@ from aftereffect.errors import ParameterError
 from aftereffect.simulation._contents import Contents, list_globals, strip_locations
 from aftereffect.simulation._driver import (
     BatchPlay,
+    Register,
     make_batch_driver,
     make_decision,
     make_driver,
     make_take_state,
     stack_states,
 )
-from aftereffect.simulation._streams import Register
 
 _UNUSED_DAYS = 30
 #: An empty file in a driver's folder that numba takes for its source.
@@ -74,6 +75,8 @@ _typeof: Any = numba.typeof
 _jit: Any = numba.njit
 _read_by_numba: Any = numba.core.compiler.run_frontend
 _FAILURES: Any = (numba.core.errors.NumbaError, numba.core.errors.UnsupportedBytecodeError)
+#: What switches colours on a terminal.
+_COLOURS = re.compile(r"\x1b\[\d*m")
 #: How numba says where something failed, and the line before its reason.
 _LOCATION, _STEP = (
     re.compile(r'File "(?P<file>.+)", line (?P<line>\d+):'),
@@ -158,7 +161,7 @@ def _compile_any_way(program: _Program) -> Any:
     try:
         return _compile(program, located, counting=True)
     except _FAILURES as error:
-        raise _one_line_error(str(error), located) from None  # numba's has hundreds of lines
+        raise one_line_error(str(error), located) from None  # numba's has hundreds of lines
 
 
 def _compile(program: _Program, clones: "Clones", *, counting: bool) -> Any:
@@ -193,11 +196,12 @@ def _compile(program: _Program, clones: "Clones", *, counting: bool) -> Any:
             gc.enable()
 
 
-def _one_line_error(message: str, clones: "Clones") -> ParameterError:
+def one_line_error(message: str, clones: "Clones", machine: str = "") -> ParameterError:
     """Shorten a message of numba to one line.
 
     The innermost reason comes first, between the name of a step and a location in a file.
     """
+    message = _COLOURS.sub("", message)
     location = _LOCATION.search(message)
     if location is None:
         reason, where = (
@@ -211,7 +215,7 @@ def _one_line_error(message: str, clones: "Clones") -> ParameterError:
         reason = next((each for each in lines[steps[-1] + 1 if steps else 0 :] if each), "")
         where = f"{clones.name_at(file, line)} ({file}, line {line})"
     return ParameterError(
-        f"a kernel cannot be compiled, {where}: {reason.rstrip(':.')}; "
+        f"a kernel cannot be compiled{machine and ' '}{machine}, {where}: {reason.rstrip(':.')}; "
         "kernels use numbers, arrays, math, loops, rng.random() and functions named directly"
     )
 
@@ -338,6 +342,7 @@ class Clones:
         self._located, self._content = located, contents.digest[:20]
         self.readable = contents.readable and not located
         self._begun: dict[FunctionType, FunctionType] = {}
+        self._numbers = count()
         self._unshared = (root, inner) if shared else None
         self._counts = False
         self.inner = self.clone(inner)
@@ -350,7 +355,6 @@ class Clones:
         if function in self._begun:  # copied before, or naming itself
             return self._begun[function]
         share = self._unshared is not None and function not in self._unshared
-        name = f"{function.__name__}_{self._content}_{len(self._begun)}"
         if share:
             contents = Contents(compiled=True)
             contents.add(function)
@@ -360,6 +364,8 @@ class Clones:
             if made is not None:
                 self._begun[function] = made
                 return made
+        else:  # a number that does not depend on what other programs have made before
+            name = f"{function.__name__}_{self._content}_{next(self._numbers)}"
         code = function.__code__
         cells = tuple(CellType() for _ in code.co_freevars)
         copy = FunctionType(

@@ -7,30 +7,44 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+
+import numpy as np
 
 from aftereffect._core import (
     MAX_SLOTS,
     as_spec,
     check_int,
     check_or_draw_seed,
+    check_sequence,
     describe_code,
     suggest,
 )
-from aftereffect.bandits import ENGINES, Bandit, EngineName
+from aftereffect.bandits import Bandit
 from aftereffect.errors import InputError, ParameterError
 from aftereffect.policies import Policy
 from aftereffect.simulation._contents import describe_own_code
-from aftereffect.simulation._replications import ChunkResult, Task, describe_data, give_facts
+from aftereffect.simulation._replications import (
+    ENGINE_CHOICES,
+    ChunkResult,
+    EngineChoice,
+    EngineRequest,
+    Task,
+    choose_engine,
+    describe_data,
+    give_facts,
+    recipe_of,
+)
 from aftereffect.simulation._runs import (
-    DEFAULT_CHECKPOINTS,
     PolicyRuns,
     check_memory,
-    choose_checkpoints,
 )
 from aftereffect.simulation._study import Study
 from aftereffect.simulation._workers import Workers, run_tasks, worker_pool
 
+#: Regret is recorded at checkpoints only.
+DEFAULT_CHECKPOINTS, MAX_CHECKPOINTS = 50, 10_000
 #: A study has a curve in memory for each.
 MAX_REPLICATIONS = 10_000_000
 
@@ -49,7 +63,7 @@ class Plan:
 
     policies: Mapping[str, Policy]
     bandit: Bandit
-    engine: EngineName
+    engine: EngineChoice
     horizon: int
     checkpoints: tuple[int, ...]
     seed: int
@@ -133,6 +147,40 @@ class Plan:
         return study if found == wanted else None
 
 
+def choose_checkpoints(horizon: int, wanted: int | Iterable[int]) -> tuple[int, ...]:
+    """Return increasing numbers of slots, the last of them the horizon.
+
+    A number asks for that many, evenly spaced in log time (fewer where rounding makes some equal);
+    a sequence is taken as it is. Regret is recorded at these slots only, so that memory and files
+    do not grow with the horizon.
+    """
+    if isinstance(wanted, Iterable):
+        given = tuple(
+            check_int("a checkpoint", slot, at_least=1, at_most=horizon)
+            for slot in check_sequence("checkpoints", wanted)
+        )
+        if not given or given[-1] != horizon or any(a >= b for a, b in pairwise(given)):
+            raise ParameterError(
+                f"checkpoints must increase and end with the horizon {horizon}, got {list(given)}"
+            )
+        return given
+    count = check_int("checkpoints", wanted, at_least=1, at_most=MAX_CHECKPOINTS)
+    if count >= horizon:
+        return tuple(range(1, horizon + 1))
+    return space_logarithmically(1, horizon, count)
+
+
+def space_logarithmically(first: int, last: int, count: int) -> tuple[int, ...]:
+    """Return so many slots, evenly spaced in log time, always with the last.
+
+    There are fewer where rounding makes some equal.
+
+    >>> space_logarithmically(1, 1_000, 4)
+    (1, 10, 100, 1000)
+    """
+    return tuple(sorted({round(slot) for slot in np.geomspace(last, first, count)}))
+
+
 def plan_study(
     policies: Policy | str | Iterable[Policy | str],
     bandit: Bandit | str,
@@ -140,7 +188,7 @@ def plan_study(
     replications: int,
     *,
     seed: int | None = None,
-    engine: EngineName = "roundwise",
+    engine: EngineRequest = "roundwise",
     checkpoints: int | Iterable[int] = DEFAULT_CHECKPOINTS,
 ) -> Plan:
     """Make the plan of a study from the parameters of `simulate`; refuse what cannot run.
@@ -150,11 +198,14 @@ def plan_study(
     """
     world = as_spec(bandit, Bandit)
     by_label = _label_policies(policies, world)
-    if engine not in ENGINES:
-        raise ParameterError(f"unknown engine {engine!r}: {suggest(str(engine), ENGINES)}")
+    if engine not in (*ENGINE_CHOICES, "auto"):
+        known = (*ENGINE_CHOICES, "auto")
+        raise ParameterError(f"unknown engine {engine!r}: {suggest(str(engine), known)}")
     slots = check_int("horizon", horizon, at_least=1, at_most=MAX_SLOTS)
-    world.check(engine, slots)
     count = check_int("replications", replications, at_least=1, at_most=MAX_REPLICATIONS)
+    own = describe_own_code(*by_label.values(), world)
+    chosen_engine = choose_engine(engine, slots, count, own)
+    world.check(recipe_of(chosen_engine), slots)
     entropy = check_or_draw_seed(seed)
     chosen = choose_checkpoints(slots, checkpoints)
     check_memory(
@@ -166,14 +217,12 @@ def plan_study(
     return Plan(
         policies=by_label,
         bandit=world,
-        engine=engine,
+        engine=chosen_engine,
         horizon=slots,
         checkpoints=chosen,
         seed=entropy,
         replications=count,
-        made_by=describe_code()
-        + describe_own_code(*by_label.values(), world)
-        + describe_data(world),
+        made_by=describe_code() + own + describe_data(world),
     )
 
 
@@ -210,7 +259,7 @@ def simulate(
     replications: int = 100,
     *,
     seed: int | None = None,
-    engine: EngineName = "roundwise",
+    engine: EngineRequest = "roundwise",
     checkpoints: int | Iterable[int] = DEFAULT_CHECKPOINTS,
     jobs: int | None = None,
     executor: Executor | None = None,
@@ -235,8 +284,9 @@ def simulate(
     seed
         Any whole number from 0 on; drawn if not given. The study reports it.
     engine
-        ``"roundwise"`` (fast) or ``"slotwise"`` (literal); both have the same law, not the same
-        numbers.
+        ``"roundwise"`` (fast), ``"slotwise"`` (literal), or ``"cuda"``: the roundwise engine on an
+        NVIDIA GPU (needs the extra ``gpu``). All have the same law, not the same numbers.
+        ``"auto"`` plays large studies on a GPU, if there is one, and all others roundwise.
     checkpoints
         At how many slots, evenly spaced in log time, to record the regret; or those slots, the last
         being the horizon.

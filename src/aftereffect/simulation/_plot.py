@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from aftereffect._core import import_optional, save_figure
-from aftereffect.simulation._runs import PolicyRuns
+from aftereffect._core import Slots, import_optional, save_figure
 
 if TYPE_CHECKING:
     import matplotlib.axes
+
+    from aftereffect.simulation._runs import PolicyRuns
 
 SIZE = (7.2, 5.4)
 
@@ -23,7 +24,7 @@ class Curves(Protocol):
     def checkpoints(self) -> tuple[int, ...]: ...
 
     @property
-    def runs(self) -> tuple[PolicyRuns, ...]: ...
+    def runs(self) -> "tuple[PolicyRuns, ...]": ...
 
     @property
     def bandit_label(self) -> str: ...
@@ -93,6 +94,28 @@ def draw_curves(study: Curves, ax: "matplotlib.axes.Axes", styles: Sequence[Curv
     ax.set_xlabel("slots played")
     ax.set_ylabel("pseudo-regret (generated reward lost)")
     ax.grid(visible=True, alpha=0.3)
+
+
+def plot_pulls(arms: Slots, ax: "matplotlib.axes.Axes | None" = None) -> "matplotlib.axes.Axes":
+    """Plot which arm was pulled in which slots: a row per arm, a bar per round."""
+    import_optional("matplotlib")
+    if ax is None:
+        from matplotlib import pyplot
+
+        ax = pyplot.figure(figsize=SIZE, layout="constrained").add_subplot()
+    starts = np.append(0, np.flatnonzero(np.diff(arms)) + 1)
+    lengths = np.diff(np.append(starts, len(arms)))
+    count = int(arms.max()) + 1
+    for arm in range(count):
+        rounds = arms[starts] == arm
+        bars = list(zip(starts[rounds], lengths[rounds], strict=True))
+        ax.broken_barh(bars, (arm - 0.4, 0.8), color=COLOURS[arm % len(COLOURS)])
+    ax.set_xlim(0, len(arms))
+    ax.set_ylim(count - 0.4, -0.6)
+    ax.set_yticks(range(count), [f"arm {arm}" for arm in range(count)])
+    ax.xaxis.set_major_formatter(PLAIN_NUMBERS)
+    ax.set_xlabel("slot")
+    return ax
 
 
 def save_picture(study: Curves, path: str | os.PathLike[str]) -> None:

@@ -5,6 +5,7 @@ without an error. Totals are made up, so that a rehearsal takes a few millisecon
 """
 
 import inspect
+import time
 import traceback
 from collections.abc import Callable
 from numbers import Integral
@@ -25,6 +26,9 @@ _HISTORY = 40
 COVARIATES = 2
 #: Rounds times arms of one rehearsal.
 _MAX_WORK = 64_000
+#: The seconds after which a rehearsal decides no more: one decision of a policy around one of this
+#: package may take longer in plain Python, and that one was checked before.
+_MAX_SECONDS = 2.0
 #: Folders without kernels of users: an error there is reported at the line that called it.
 _LIBRARIES = (PACKAGE, Path(np.__file__).parent)
 
@@ -94,7 +98,7 @@ def rehearse(policy: Policy, arms: int, horizon: int) -> None:
     policy_rng, world_rng = (np.random.Generator(np.random.PCG64(seed)) for seed in (1, 2))
     rounds = max(_MIN_ROUNDS, min(_ROUNDS, _MAX_WORK // arms))
     if isinstance(policy.kernels(), SlotKernels):
-        play_slots(policy, state, params, arms, min(rounds, horizon), policy_rng, world_rng)
+        _play_slots(policy, state, params, arms, min(rounds, horizon), policy_rng, world_rng)
         return
     t = 0
     for _ in range(rounds):
@@ -107,23 +111,18 @@ def rehearse(policy: Policy, arms: int, horizon: int) -> None:
             return
 
 
-def play_slots(
+def _play_slots(
     policy: Policy, state: State, params: Params, arms: int, slots: int, rng: Any, world_rng: Any
-) -> list[tuple[int, int]]:
-    """Play a policy that looks at every slot, after a short history, with made-up totals.
-
-    Returns the arm and the number of slots of each decision.
-    """
+) -> None:
+    """Play a policy that looks at every slot, after a short history, with made-up totals."""
     for t in range(-_HISTORY, 0):
         call_observe(policy, state, params, t, 0, world_rng.random(), make_covariates(t))
-    t, decisions = 0, []
-    while t < slots:
+    t, end = 0, time.monotonic() + _MAX_SECONDS
+    while t < slots and time.monotonic() < end:
         arm, wanted = call_decide_slots(policy, state, params, arms, t, rng)
-        decisions.append((arm, wanted))
         for _ in range(min(wanted, slots - t)):
             call_observe(policy, state, params, t, arm, world_rng.random(), make_covariates(t))
             t += 1
-    return decisions
 
 
 def make_covariates(t: int) -> CheckedArray:

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from aftereffect.simulation._contents import describe_own_code
 from aftereffect.simulation._driver import (
     BATCH,
     BatchPlay,
+    Streams,
     bad_decision,
     make_batch_driver,
     make_driver,
@@ -35,7 +37,17 @@ from aftereffect.simulation._driver import (
     stack_states,
 )
 from aftereffect.simulation._rehearsal import rehearse
-from aftereffect.simulation._streams import Streams
+
+if TYPE_CHECKING:
+    from aftereffect.simulation._cuda import DeviceDriver
+
+#: The engines of bandits, and the roundwise one on a GPU.
+EngineChoice: TypeAlias = Literal["roundwise", "slotwise", "cuda"]
+ENGINE_CHOICES: tuple[EngineChoice, ...] = get_args(EngineChoice)
+#: What a user may ask for: one of them, or whichever fits.
+EngineRequest: TypeAlias = Literal["roundwise", "slotwise", "cuda", "auto"]
+#: With `auto` a GPU plays studies of at least so many replications, and slots of all of them.
+AUTO_REPLICATIONS, AUTO_SLOTS = 10_000, 10**9
 
 #: A function that turns kernels into a batch driver.
 Builder = Callable[[PolicyKernels | SlotKernels, Engine, State, Params], BatchPlay]
@@ -55,6 +67,34 @@ def compile_driver(
     from aftereffect.simulation._compiled import compile_batch_driver
 
     return compile_batch_driver(policy, engine, state, params)
+
+
+def recipe_of(engine: EngineChoice) -> EngineName:
+    """Return how bandits are simulated on an engine.
+
+    >>> recipe_of("cuda")
+    'roundwise'
+    """
+    return "roundwise" if engine == "cuda" else engine
+
+
+def choose_engine(request: EngineRequest, slots: int, replications: int, own: str) -> EngineChoice:
+    """Return the engine for a study of so many slots each.
+
+    With `auto`, a GPU plays large studies, if there is one; but not ones with code from outside of
+    this package (`own` describes it), which may not compile for it.
+
+    >>> choose_engine("auto", 1_000, 20, own="")
+    'roundwise'
+    """
+    if request != "auto":
+        return request
+    is_small = replications < AUTO_REPLICATIONS or slots * replications < AUTO_SLOTS
+    if is_small or own or find_spec("numba_cuda") is None:
+        return "roundwise"
+    from aftereffect.simulation._cuda import has_device
+
+    return "cuda" if has_device() else "roundwise"
 
 
 def load_decide(policy: Policy) -> DecideSlots:
@@ -124,7 +164,7 @@ class Task:
 
     policy: Policy
     bandit: Bandit
-    engine: EngineName
+    engine: EngineChoice
     horizon: int
     checkpoints: tuple[int, ...]
     seed: int
@@ -170,12 +210,16 @@ class Runs(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """What the batches of a task share: driver, engine, policy parameters, and which code plays."""
+    """What the batches of a task share: driver, engine, policy parameters, and which code plays.
 
-    play_batch: BatchPlay
+    Tasks for a GPU have a driver there instead of one that plays batches.
+    """
+
+    play_batch: BatchPlay | None
     engine: Engine
     params: Params
     made_by: str
+    device: "DeviceDriver | None" = None
 
 
 def prepare(task: Task, build: Builder = compile_driver, engine: Engine | None = None) -> Prepared:
@@ -185,9 +229,14 @@ def prepare(task: Task, build: Builder = compile_driver, engine: Engine | None =
     """
     if describe_own_code(task.policy):
         rehearse(task.policy, task.bandit.arms, task.horizon)
-    chosen = engine or task.bandit.engine(task.engine, task.horizon)
+    chosen = engine or task.bandit.engine(recipe_of(task.engine), task.horizon)
     params = task.policy.params(task.bandit.arms, task.horizon)
     state = task.initial_state()
+    if task.engine == "cuda":
+        from aftereffect.simulation._cuda import DeviceDriver
+
+        device = DeviceDriver(task.policy.kernels(), chosen, state, params, task.bandit.arms)
+        return Prepared(None, chosen, params, task.made_by, device)
     play_batch = build(task.policy.kernels(), chosen, state, params)
     return Prepared(play_batch, chosen, params, task.made_by)
 
@@ -222,7 +271,7 @@ class PreparedTasks:
 
 
 class ChunkResult(NamedTuple):
-    """Replications of a task, the processor time they took, and which code played them."""
+    """Replications of a task, the time they took a processor, and which code played them."""
 
     runs: Runs
     seconds: float
@@ -246,6 +295,13 @@ def run_chunk(name: str, task: Task, prepared: PreparedTasks = _prepared_here) -
     for the first.
     """
     ready = prepared.get(name, task)
+    if ready.device is not None:
+        runs = Runs.zeros(task)
+        seconds = ready.device.play(
+            task.seed, task.replications, task.horizon, task.checkpoints, *runs
+        )
+        _check_decisions(task, runs)
+        return ChunkResult(runs, seconds, ready.made_by)
     start = time.thread_time()
     parts = [run_batch(batch, ready, _of_this_thread.streams).runs for batch in task.batches()]
     runs = Runs(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
@@ -273,6 +329,8 @@ def run_batch(task: Task, prepared: Prepared, streams: Streams | None = None) ->
     >>> run_batch(task, prepare(task, interpret_driver)).runs.pulls.tolist()
     [[5.0, 5.0], [5.0, 5.0]]
     """
+    if prepared.play_batch is None:
+        raise TypeError("a task for a GPU is not played in batches")
     result = BatchResult(
         runs=Runs.zeros(task),
         states=stack_states(task.initial_state(), len(task.replications)),
@@ -292,18 +350,19 @@ def run_batch(task: Task, prepared: Prepared, streams: Streams | None = None) ->
         result.runs.rounds,
         *arguments,
     )
-    for regret, pulls, rounds in zip(*result.runs, strict=True):
-        if rounds < 0:
-            plays_slots = isinstance(task.policy.kernels(), SlotKernels)
-            fields = pulls[:2] if plays_slots else (*pulls[:2], regret[0])
-            decision = tuple(
-                int(each) if each.is_integer() else each for each in map(float, fields)
-            )
-            raise bad_decision(
-                str(task.policy),
-                task.bandit.arms,
-                -1 - int(rounds),
-                decision,
-                plays_slots=plays_slots,
-            )
+    _check_decisions(task, result.runs)
     return result
+
+
+def _check_decisions(task: Task, runs: Runs) -> None:
+    """Raise an error if a run ended with an invalid decision."""
+    ended = np.flatnonzero(runs.rounds < 0)
+    if len(ended) == 0:
+        return
+    regret, pulls, rounds = (each[ended[0]] for each in runs)
+    plays_slots = isinstance(task.policy.kernels(), SlotKernels)
+    fields = pulls[:2] if plays_slots else (*pulls[:2], regret[0])
+    decision = tuple(int(each) if each.is_integer() else each for each in map(float, fields))
+    raise bad_decision(
+        str(task.policy), task.bandit.arms, -1 - int(rounds), decision, plays_slots=plays_slots
+    )

@@ -1,67 +1,36 @@
 """What runs leave: all replications of one policy, or one replication slot by slot.
 
-Regret is recorded at checkpoints only, and results that would not fit into memory are refused.
+Results that would not fit into memory are refused.
 """
 
 import os
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aftereffect._core import Matrix, Slots, Vector, check_int, check_sequence, import_optional
+from aftereffect._core import (
+    Matrix,
+    Slots,
+    Vector,
+    import_optional,
+)
 from aftereffect.bandits import Bandit
 from aftereffect.delays import ARM, REWARD, TOTAL
 from aftereffect.errors import ParameterError
 from aftereffect.policies import Policy
+from aftereffect.simulation._plot import plot_pulls
 from aftereffect.simulation._replications import Task, prepare, run_batch
 
 if TYPE_CHECKING:
+    import matplotlib.axes
     import polars
 
-
-DEFAULT_CHECKPOINTS, MAX_CHECKPOINTS = 50, 10_000
 #: The file in which Linux states how much memory a container may use.
 _CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _GIB = 2**30
-
-
-def choose_checkpoints(horizon: int, wanted: int | Iterable[int]) -> tuple[int, ...]:
-    """Return increasing numbers of slots, the last of them the horizon.
-
-    A number asks for that many, evenly spaced in log time (fewer where rounding makes some equal);
-    a sequence is taken as it is. Regret is recorded at these slots only, so that memory and files
-    do not grow with the horizon.
-    """
-    if isinstance(wanted, Iterable):
-        given = tuple(
-            check_int("a checkpoint", slot, at_least=1, at_most=horizon)
-            for slot in check_sequence("checkpoints", wanted)
-        )
-        if not given or given[-1] != horizon or any(a >= b for a, b in pairwise(given)):
-            raise ParameterError(
-                f"checkpoints must increase and end with the horizon {horizon}, got {list(given)}"
-            )
-        return given
-    count = check_int("checkpoints", wanted, at_least=1, at_most=MAX_CHECKPOINTS)
-    if count >= horizon:
-        return tuple(range(1, horizon + 1))
-    return log_spaced(1, horizon, count)
-
-
-def log_spaced(first: int, last: int, count: int) -> tuple[int, ...]:
-    """Return so many slots, evenly spaced in log time, always with the last.
-
-    There are fewer where rounding makes some equal.
-
-    >>> log_spaced(1, 1_000, 4)
-    (1, 10, 100, 1000)
-    """
-    return tuple(sorted({round(slot) for slot in np.geomspace(last, first, count)}))
 
 
 def check_memory(needed: int, lower: str) -> None:
@@ -87,24 +56,6 @@ def _available_memory() -> int | None:
 MAX_TRACE_SLOTS = 100_000_000
 #: Memory that each slot takes while a trace is made.
 _BYTES_PER_SLOT = 40
-
-
-class Summary(TypedDict):
-    """One policy's results in plain types, as ``--format json`` prints them."""
-
-    policy: str
-    bandit: str
-    engine: str
-    horizon: int
-    replications: int
-    seed: int
-    checkpoints: list[int]
-    regret_mean: list[float]
-    regret_sem: list[float] | list[None]
-    regret_p95: list[float]
-    pulls_mean: list[float]
-    rounds_mean: float
-    seconds: float
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -203,6 +154,10 @@ class Trace:
 
     def __len__(self) -> int:
         return len(self.arms)
+
+    def plot(self, ax: "matplotlib.axes.Axes | None" = None) -> "matplotlib.axes.Axes":
+        """Plot which arm was pulled in which slots. Needs the extra ``plot``."""
+        return plot_pulls(self.arms, ax)
 
     def to_polars(self) -> "polars.DataFrame":
         """Return a table with the columns slot, arm, total, reward. Needs the extra ``data``."""

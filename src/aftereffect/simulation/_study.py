@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from aftereffect._core import (
     parse,
     text_table,
 )
-from aftereffect.bandits import ENGINES, Bandit, EngineName
+from aftereffect.bandits import Bandit
 from aftereffect.errors import (
     InputError,
     OutputError,
@@ -43,8 +43,8 @@ from aftereffect.errors import (
 )
 from aftereffect.policies import Policy
 from aftereffect.simulation._plot import plot_regret
-from aftereffect.simulation._replications import give_facts
-from aftereffect.simulation._runs import PolicyRuns, Summary, Trace, trace_run
+from aftereffect.simulation._replications import ENGINE_CHOICES, EngineChoice, give_facts
+from aftereffect.simulation._runs import PolicyRuns, Trace, trace_run
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -71,6 +71,24 @@ _SEAL = len(_MARK) + hashlib.sha256().digest_size
 #: The length of the footer, and the magic behind it.
 _END = 4 + len(_MAGIC)
 S = TypeVar("S", bound=Spec)
+
+
+class Summary(TypedDict):
+    """One policy's results in plain types, as ``--format json`` prints them."""
+
+    policy: str
+    bandit: str
+    engine: str
+    horizon: int
+    replications: int
+    seed: int
+    checkpoints: list[int]
+    regret_mean: list[float]
+    regret_sem: list[float] | list[None]
+    regret_p95: list[float]
+    pulls_mean: list[float]
+    rounds_mean: float
+    seconds: float
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -112,7 +130,7 @@ class Study:
 
     bandit: Bandit | None
     bandit_label: str
-    engine: EngineName
+    engine: EngineChoice
     horizon: int
     checkpoints: tuple[int, ...]
     seed: int
@@ -413,7 +431,7 @@ def _load_study(path: str | os.PathLike[str]) -> dict[str, Any]:
             _read_runs(part.sort("replication"), len(checkpoints), len(first["pulls"]))
             for part in frame.partition_by("policy", maintain_order=True)
         )
-        if first["engine"] not in ENGINES or len({len(each.rounds) for each in runs}) > 1:
+        if first["engine"] not in ENGINE_CHOICES or len({len(each.rounds) for each in runs}) > 1:
             raise ValueError("its rows contradict each other")
     except (ValueError, TypeError, IndexError) as error:
         raise InputError(

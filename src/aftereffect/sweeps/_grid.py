@@ -33,19 +33,21 @@ from aftereffect._core import (
     suggest,
     text_table,
 )
-from aftereffect.bandits import ENGINES, Bandit, bandit_from_options
+from aftereffect.bandits import Bandit, bandit_from_options
 from aftereffect.delays import Delay
 from aftereffect.errors import AftereffectError, ParameterError, SweepError
 from aftereffect.policies import Policy
 from aftereffect.rewards import RewardLaw
 from aftereffect.simulation import (
     DEFAULT_CHECKPOINTS,
+    ENGINE_CHOICES,
     FINAL_HEADINGS,
     MAX_CHECKPOINTS,
     MAX_REPLICATIONS,
     Plan,
     Study,
     plan_study,
+    recipe_of,
 )
 
 if TYPE_CHECKING:
@@ -131,8 +133,10 @@ def _check_text(given: object) -> str:
 
 
 def _check_engine(given: object) -> str:
-    if given not in ENGINES:
-        raise ParameterError(f"unknown engine {short_repr(given)}: {suggest(str(given), ENGINES)}")
+    if given not in ENGINE_CHOICES:
+        raise ParameterError(
+            f"unknown engine {short_repr(given)}: {suggest(str(given), ENGINE_CHOICES)}"
+        )
     return str(given)
 
 
@@ -411,7 +415,7 @@ def _make_cell(
 
 
 def _fits(bandit: Bandit, values: Mapping[str, Any]) -> bool:
-    bandit.check(values["engine"], values["horizon"])
+    bandit.check(recipe_of(values["engine"]), values["horizon"])
     return True
 
 

@@ -9,8 +9,15 @@ from typing import Any
 
 from aftereffect._core import check_float, import_optional, require_extra, suggest
 from aftereffect.errors import ParameterError, StorageError
-from aftereffect.live.storage.contract import Log, Record, Storage, TokenRecord, View, is_text
-from aftereffect.live.storage.memory import MemoryStorage
+from aftereffect.live.storage.contract import (
+    Log,
+    MemoryStorage,
+    Record,
+    Storage,
+    TokenRecord,
+    View,
+    is_text,
+)
 
 __all__ = [
     "DEFAULT_STORAGE",
@@ -60,7 +67,7 @@ def _open_sqlite(url: str, *, lock_timeout: float) -> Storage:
 def _open_postgresql(url: str, *, lock_timeout: float) -> Storage:
     require_extra("postgres")
     parsed = _parse_url(url)
-    from aftereffect.live.storage._postgresql import PostgresqlStorage
+    from aftereffect.live.storage._database import PostgresqlStorage
 
     return PostgresqlStorage(parsed, lock_timeout)
 

@@ -11,34 +11,33 @@ from textwrap import fill
 from aftereffect.errors import InputError
 from aftereffect.policies import ArsClw, Clw, Policy
 from aftereffect.reproduction._report import format_command_block, format_final, markdown_table
-from aftereffect.reproduction.adversarial.claims import (
-    CLAIMS,
-    AdversarialEvidence,
-    list_evidence,
-    list_long_evidence,
-)
 from aftereffect.reproduction.adversarial.figures import (
+    CLAIMS,
     FIGURES,
     OURS,
     STYLES,
+    AdversarialEvidence,
     AdversarialFigure,
     Panel,
     PriceFigure,
-    clw,
     list_choices,
+    list_evidence,
+    list_long_evidence,
+    make_clw,
 )
 from aftereffect.reproduction.chapters import (
     Chapter,
     Figure,
     Findings,
+    Settings,
     StoredStudy,
     add_legend,
     describe_runs,
     judge_claim,
     make_canvas,
     save_canvas,
+    space_evenly,
 )
-from aftereffect.reproduction.settings import Settings, space_evenly
 from aftereffect.simulation import PLAIN_NUMBERS, Study, draw_curves
 
 __all__ = ["CHAPTER", "CLAIMS", "FIGURES"]
@@ -81,13 +80,13 @@ def long_horizon_study(
     suffix = "-long-horizon" if fraction == 1 else "-long-horizon-tenth"
     slots = settings.adversarial_long_horizon // fraction
     runs = settings.adversarial_long_replications
-    return _study(figure, panel, suffix, (OURS, clw(panel.d)), settings, slots, runs)
+    return _study(figure, panel, suffix, (OURS, make_clw(panel.d)), settings, slots, runs)
 
 
 def clw_by_given_d(figure: PriceFigure, panel: Panel, settings: Settings) -> StoredStudy:
     """CLW with d of all sizes, and the policies that do not need d."""
     given = dict.fromkeys(max(1, round(panel.d * quarters / 4)) for quarters in QUARTERS)
-    policies = (*map(clw, given), OURS, ArsClw())
+    policies = (*map(make_clw, given), OURS, ArsClw())
     return _study(figure, panel, f"-{panel.d}", policies, settings, in_picture=True)
 
 

@@ -1,4 +1,4 @@
-"""The adversarial figures as data: the policies, their rewards, and the delays.
+"""The adversarial figures as data: policies, rewards and delays; and the claims about them.
 
 The paper gives clicks of Outbrain with rewards held back for 10 or 20 slots; coupons with delays
 uniform on 5 .. 10 or 10 .. 20; and CLW with the true d, or a d that is 10 % off. It does not give
@@ -6,9 +6,11 @@ the number of arms, slots or runs. The results depend on these, so a figure may 
 
 Rewards are read from the original files where a user has them. If not, stand-ins are drawn from
 averages of the data set that were published.
+
+Rules that look at the numbers alone judge what the paper claims.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -20,10 +22,21 @@ from aftereffect.bandits import AdversarialBandit
 from aftereffect.delays import Delay, HoldBack, UniformDelay
 from aftereffect.errors import InputError
 from aftereffect.policies import ArsClw, ArsExp3, Clw, Exp3, Policy
+from aftereffect.reproduction.chapters import (
+    LEVEL,
+    CaseVerdict,
+    Claim,
+    Judgement,
+    Settings,
+    format_with_interval,
+    judge_cases,
+    judge_draws,
+    require_both,
+    resample_means,
+)
 from aftereffect.reproduction.datasets import load_coupon, load_outbrain
-from aftereffect.reproduction.settings import Settings
 from aftereffect.rewards import DrawnArm, DrawnRewards, Recorded, Rows, Schedule
-from aftereffect.simulation import CurveStyle
+from aftereffect.simulation import CurveStyle, Study
 
 SEED = 20_160_614
 #: The share of each parent category among Outbrain's categorised documents, by category id.
@@ -137,7 +150,7 @@ STYLES: Mapping[str, CurveStyle] = {
 }
 
 
-def clw(d: int) -> Clw:
+def make_clw(d: int) -> Clw:
     """CLW with this d, in the variant that the paper names."""
     return Clw(d, variant="colt", base="exp3")
 
@@ -159,10 +172,10 @@ class Panel:
     @property
     def players(self) -> dict[str, Policy]:
         """The policies that play, by role."""
-        wrong = {"less": clw(round(0.9 * self.d)), "more": clw(round(1.1 * self.d))}
+        wrong = {"less": make_clw(round(0.9 * self.d)), "more": make_clw(round(1.1 * self.d))}
         return {
             "ours": OURS,
-            "true d": clw(self.d),
+            "true d": make_clw(self.d),
             **(wrong if self.wrong_d else {}),
             "guesses d": ArsClw(),
             "naive": Exp3(),
@@ -284,3 +297,177 @@ def list_choices(settings: Settings) -> list[tuple[str, str]]:
         ("rounds of ARS-EXP3", "k^(1/2) slots, rounded up; gamma by the exact number of rounds"),
         ("a policy that ignores delay", "Exp3, naive, in every adversarial figure"),
     ]
+
+
+MAX_EXPONENT, SHARE_OF_GAP = 0.9, 0.5
+#: The share of runs with linear regret from which on the claim holds, and up to which it fails;
+#: between them it is open.
+MIN_LINEAR, MAX_NOT_LINEAR = 0.9, 0.1
+
+
+@dataclass(frozen=True)
+class AdversarialEvidence:
+    """What was found in one panel.
+
+    ``gap`` is the mean loss per pull of the second best arm. ``tenth_horizon`` is the same study
+    for a tenth of the slots; only figures whose delays depend on the play have it.
+    """
+
+    figure: AdversarialFigure
+    panel: Panel
+    description: str
+    gap: float
+    study: Study
+    tenth_horizon: Study | None
+
+    @property
+    def replications(self) -> int:
+        """Runs of each policy."""
+        return self.study.replications
+
+
+def list_evidence(
+    figure: AdversarialFigure, studies: Mapping[str, Study], settings: Settings
+) -> list[AdversarialEvidence]:
+    """The evidence of a figure, panel by panel."""
+    slots = settings.adversarial_horizon
+    return [
+        AdversarialEvidence(
+            figure,
+            panel,
+            panel.describe(settings),
+            panel.bandit(settings, slots).second_gap(slots),
+            studies[f"{figure.name}{panel.suffix}"],
+            studies.get(f"{figure.name}{panel.suffix}-tenth-horizon"),
+        )
+        for panel in figure.panels
+    ]
+
+
+def list_long_evidence(
+    figure: AdversarialFigure, studies: Mapping[str, Study], settings: Settings
+) -> list[AdversarialEvidence]:
+    """The evidence of the paper's panel with the long horizon, if it was asked for."""
+    panel, slots = figure.panels[0], settings.adversarial_long_horizon
+    name = f"{figure.name}{panel.suffix}-long-horizon"
+    if name not in studies:
+        return []
+    description = f"{panel.describe(settings)}, {slots:,} slots"
+    gap = panel.bandit(settings, slots).second_gap(slots)
+    study, tenth = studies[name], studies[f"{name}-tenth"]
+    return [AdversarialEvidence(figure, panel, description, gap, study, tenth)]
+
+
+def judge_linear_regret(evidence: Sequence[AdversarialEvidence]) -> Judgement:
+    """Under the adversary, CLW loses a share of the gap forever, and ARS-EXP3 less and less."""
+    cases = []
+    for each in evidence:
+        if each.tenth_horizon is None:
+            continue
+        regret = each.study[make_clw(each.panel.d)].regret
+        middle = len(each.study.checkpoints) // 2 - 1
+        slots = each.study.checkpoints[-1] - each.study.checkpoints[middle]
+        slopes = (regret[:, -1] - regret[:, middle]) / (slots * each.gap)
+        linear = float((slopes > SHARE_OF_GAP).mean())
+        studies = (each.study, each.tenth_horizon)
+        decades = np.log10(each.study.horizon / each.tenth_horizon.horizon)
+        end, start = (resample_means(study[OURS].final[:, None])[:, 0] for study in studies)
+        exponents = _count_decades(end, start) / decades
+        means = [study[OURS].final.mean()[None] for study in studies]
+        exponent = float(_count_decades(*means)[0] / decades)
+        cells = (
+            f"figure {each.figure.number}",
+            each.description,
+            f"{slopes.mean():.2f}",
+            f"{linear:.0%}",
+            format_with_interval(exponent, exponents, ".2f"),
+        )
+        verdicts = (_judge_linear_runs(linear), judge_draws(exponents < MAX_EXPONENT))
+        cases.append((require_both(*verdicts), cells))
+    columns = ("figure", "panel", "CLW: slope / gap", "runs above half", "ARS-EXP3: exponent")
+    return judge_cases("panels", columns, cases)
+
+
+def judge_true_d(evidence: Sequence[AdversarialEvidence]) -> Judgement:
+    """With oblivious delays and the true d, CLW has less regret than ARS-EXP3."""
+    return _compare_with_ours(evidence, ("true d",), lower=True)
+
+
+def judge_wrong_d(evidence: Sequence[AdversarialEvidence]) -> Judgement:
+    """With a d that is 10 % off, CLW has more regret than ARS-EXP3."""
+    return _compare_with_ours(evidence, ("less", "more"), lower=False)
+
+
+def _compare_with_ours(
+    evidence: Sequence[AdversarialEvidence], roles: Sequence[str], *, lower: bool
+) -> Judgement:
+    cases = []
+    for each in evidence:
+        if not each.figure.is_oblivious:
+            continue
+        ours = each.study[OURS].final
+        for role in roles:
+            theirs = each.study[each.panel.players[role]].final
+            excess = theirs - ours
+            draws = resample_means(excess[:, None])[:, 0]
+            cells = (
+                f"figure {each.figure.number}",
+                each.description,
+                STYLES[role].name,
+                f"{theirs.mean():,.0f}",
+                f"{ours.mean():,.0f}",
+                format_with_interval(float(excess.mean()), draws, ",.0f"),
+            )
+            cases.append((judge_draws(draws < 0 if lower else draws > 0), cells))
+    columns = ("figure", "setting", "rival", "the rival", "ARS-EXP3", "excess of the rival")
+    return judge_cases("comparisons", columns, cases)
+
+
+_BY_DRAWS = (
+    f"in at least {LEVEL:.1%} of the bootstrap draws; it fails if this is so in at most "
+    f"{1 - LEVEL:.1%} of them"
+)
+_EVERYWHERE = (
+    "Reproduced if it holds in every {0}, not reproduced if it fails in more than half of the {0}s,"
+    " otherwise partly."
+)
+CLAIMS = (
+    Claim(
+        "Under delays that depend on the play, the regret of CLW is linear and that of ARS-EXP3 "
+        "sublinear.",
+        "CLW is linear in a run if, over the second half of the slots, its regret rises per slot by"
+        f" more than {SHARE_OF_GAP:g} of the gap between the best arm and the second. It is linear "
+        f"in a panel if it is so in at least {MIN_LINEAR:.0%} of the runs, and not if in at most "
+        f"{MAX_NOT_LINEAR:.0%}. ARS-EXP3 is sublinear if its regret grows, from a tenth of the "
+        f"slots to all of them and tuned to each, with an exponent below {MAX_EXPONENT:g} "
+        f"{_BY_DRAWS}. The claim holds in a panel if both are so, fails if one fails, and is "
+        f"otherwise open. {_EVERYWHERE.format('panel')}",
+        judge_linear_regret,
+    ),
+    Claim(
+        "Under delays that do not depend on the play, CLW is slightly better than ARS-EXP3 if it "
+        "knows d.",
+        "It holds in a setting if the mean regret of CLW with the true d is below that of ARS-EXP3 "
+        f"{_BY_DRAWS}; otherwise it is open. {_EVERYWHERE.format('setting')}",
+        judge_true_d,
+    ),
+    Claim(
+        "With a d that is 10 % off, CLW is worse than ARS-EXP3.",
+        "It holds in a comparison if the mean regret of CLW, with d 10 % too low or 10 % too high, "
+        f"is above that of ARS-EXP3 {_BY_DRAWS}; otherwise it is open. "
+        f"{_EVERYWHERE.format('comparison')}",
+        judge_wrong_d,
+    ),
+)
+
+
+def _judge_linear_runs(share: float) -> CaseVerdict:
+    return "holds" if share >= MIN_LINEAR else "fails" if share <= MAX_NOT_LINEAR else "open"
+
+
+def _count_decades(end: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """By how many powers of ten regret grew; minus infinity where it is not positive at the end."""
+    positive = (end > 0) & (start > 0)
+    ratio = np.where(positive, end, 1.0) / np.where(positive, start, 1.0)
+    decades: np.ndarray = np.where(end <= 0, -np.inf, np.where(start <= 0, np.inf, np.log10(ratio)))
+    return decades

@@ -15,7 +15,6 @@ import numpy as np
 from aftereffect._core import Vector
 from aftereffect.policies import Policy
 from aftereffect.reproduction._report import ABSENT, format_digits, markdown_table
-from aftereffect.reproduction.beyond.claims import RegretEvidence, list_claims
 from aftereffect.reproduction.beyond.figures import (
     ARS,
     ARS_KL,
@@ -24,20 +23,22 @@ from aftereffect.reproduction.beyond.figures import (
     NAMES,
     ODAAF,
     SETTLE,
+    RegretEvidence,
     RegretFigure,
     Setting,
+    list_claims,
 )
 from aftereffect.reproduction.chapters import (
     Chapter,
     Findings,
     JudgedClaims,
+    Settings,
     StoredStudy,
     add_legend,
     judge_claim,
     save_canvas,
 )
-from aftereffect.reproduction.settings import Settings
-from aftereffect.simulation import PLAIN_NUMBERS, Study, log_spaced
+from aftereffect.simulation import PLAIN_NUMBERS, Study, space_logarithmically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -115,7 +116,7 @@ def _studies_of(
     for horizon in horizons if tuned else ():
         studies[f"horizon-{horizon}"] = store(f"horizon-{horizon}", tuned, (horizon,), runs)
     if setting.has_growth:
-        slots = log_spaced(horizons[1], long, GROWTH_CHECKPOINTS)
+        slots = space_logarithmically(horizons[1], long, GROWTH_CHECKPOINTS)
         studies["growth"] = store("growth", (SETTLE,), slots, min(MAX_GROWTH_RUNS, runs))
     # Processor times vary with what else the machine does: the shortest of some repeats counts.
     for repeat in range(TIMED_REPEATS) if setting.is_timed else ():

@@ -1,16 +1,14 @@
 """The stochastic chapter: ARS-UCB and ODAAF, in figures 2-5 and 10-19.
 
-Here are its studies, its pictures, and its sections of the report; its figures and its claims are
-beside it.
+Here are its pictures and its sections of the report; its figures, studies and claims are beside it.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from aftereffect.bandits import StochasticBandit
 from aftereffect.policies import Policy
 from aftereffect.reproduction._report import (
     ABSENT,
@@ -21,23 +19,30 @@ from aftereffect.reproduction._report import (
 from aftereffect.reproduction.chapters import (
     Chapter,
     Findings,
-    StoredStudy,
+    Settings,
     add_legend,
     describe_runs,
     judge_claim,
     make_canvas,
     save_canvas,
 )
-from aftereffect.reproduction.settings import Settings
-from aftereffect.reproduction.stochastic.claims import CLAIMS, LONG_RUNS, Evidence
 from aftereffect.reproduction.stochastic.figures import (
+    CLAIMS,
     FIGURES,
+    LONG_RUNS,
     MEANS,
+    ORDERS,
+    PAPER_ORDER,
     RECOMMENDED,
     STYLES,
-    Policies,
+    Evidence,
+    EvidenceByOrder,
+    Order,
     StochasticFigure,
     list_choices,
+    list_studies,
+    long_study,
+    shown_study,
 )
 from aftereffect.simulation import DASHES, CurveStyle, Study, draw_curves
 
@@ -56,66 +61,6 @@ ABOUT_FIGURES = (
     "about which the paper claims nothing, does not play with the arms relabelled. Figures 2 and "
     "3, and 4 and 5, share their setting: a policy that plays in both has the same runs there."
 )
-
-
-@dataclass(frozen=True)
-class Order:
-    """An order of the arms; no claim about a policy should depend on it."""
-
-    name: str
-    relabelled: bool
-
-    @property
-    def suffix(self) -> str:
-        """The end of the names of its studies."""
-        return "-relabelled" if self.relabelled else ""
-
-    def bandit(self, figure: StochasticFigure) -> StochasticBandit:
-        """A figure's bandit with its arms in this order."""
-        given = figure.bandit
-        if not self.relabelled:
-            return given
-        return StochasticBandit(given.means[::-1], given.delay, given.reward_law)
-
-    def policies(self, figure: StochasticFigure) -> Policies:
-        """The policies that play: all in the figure's own order, otherwise those with a claim."""
-        return (*figure.variants, *figure.rivals) if self.relabelled else figure.policies
-
-
-PAPER_ORDER = Order("Best arm first, as in the paper", relabelled=False)
-ORDERS = (PAPER_ORDER, Order("Relabelled, worst arm first", relabelled=True))
-EvidenceByOrder = Mapping[Order, Sequence[Evidence]]
-
-
-def shown_study(figure: StochasticFigure, order: Order, settings: Settings) -> StoredStudy:
-    """The study that a figure shows."""
-    return StoredStudy(
-        f"{figure.name}{order.suffix}",
-        order.policies(figure),
-        order.bandit(figure),
-        settings.checkpoints,
-        settings.replications,
-        settings.seed,
-        in_picture=not order.relabelled,
-    )
-
-
-def long_study(figure: StochasticFigure, order: Order, settings: Settings) -> StoredStudy:
-    """A long study of the recommended policy alone, which shows how its regret grows."""
-    return StoredStudy(
-        f"{figure.name}-long{order.suffix}",
-        (RECOMMENDED,),
-        order.bandit(figure),
-        settings.long_checkpoints,
-        settings.replications,
-        settings.seed,
-    )
-
-
-def list_studies(figure: StochasticFigure, settings: Settings) -> list[StoredStudy]:
-    """All studies that a figure and the claims about its setting rest on."""
-    kinds = (shown_study, long_study)
-    return [make(figure, order, settings) for order in ORDERS for make in kinds]
 
 
 def load_evidence(settings: Settings, folder: Path) -> EvidenceByOrder:

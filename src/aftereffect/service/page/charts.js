@@ -235,9 +235,9 @@ export function truncateTexts(texts, width) {
 function truncateText(text, width) {
   if (measureText(text) <= width) return text;
   const letters = [...text];
-  const end = (kept) => letters.slice(letters.length - Math.floor(kept / 2)).join("");
-  const cut = (kept) => `${letters.slice(0, Math.ceil(kept / 2)).join("")}…${end(kept)}`;
-  let kept = letters.length - 1;
-  while (kept > 1 && measureText(cut(kept)) > width) kept -= 1;
-  return cut(kept);
+  const end = (count) => letters.slice(letters.length - Math.floor(count / 2)).join("");
+  const cut = (count) => `${letters.slice(0, Math.ceil(count / 2)).join("")}…${end(count)}`;
+  let count = letters.length - 1;
+  while (count > 1 && measureText(cut(count)) > width) count -= 1;
+  return cut(count);
 }

@@ -7,6 +7,7 @@ import { Download } from "./download.js";
 import { Known } from "./known.js";
 import { LagChart } from "./lag-chart.js";
 import { MAX_MEANS, MAX_WIDE_ROWS, Means } from "./means.js";
+import { PlannedCard } from "./plans.js";
 import { Problem } from "./service.js";
 import { Shares } from "./shares.js";
 import { describeCalendar, makeSlotNames } from "./slot-names.js";
@@ -37,6 +38,7 @@ export class Detail {
     this.totals = new Totals(findPart(root, "totals"), findPart(root, "totals-table"), findPart(root, "totals-note"));
     this.lagChart = new LagChart(root);
     this.known = new Known(root);
+    this.planned = new PlannedCard(root);
     // What takes seconds is not computed for nobody.
     document.addEventListener("visibilitychange", () => {
       if (document.hidden) [this.known, this.lagChart].forEach((card) => card.rest());
@@ -76,6 +78,7 @@ export class Detail {
     try {
       this.#show(await service.fetchStatus(this.#name, signal));
       this.download.offer(service, this.#name);
+      await this.planned.refresh(service, this.#status, signal);
       await this.#readHistory(service, signal);
       // Not awaited: each may take seconds.
       if (!signal.aborted) [this.known, this.lagChart].forEach((card) => void card.refresh(service, this.#status));

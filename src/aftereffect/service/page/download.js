@@ -4,8 +4,8 @@
 import { findPart, make, setText, showMessage } from "./dom.js";
 
 const LABEL = "Download the history (CSV)";
-/** Milliseconds for which the browser may read the file. */
-const KEPT = 60_000;
+/** Milliseconds after which the browser may forget the file. */
+const RELEASE_AFTER = 60_000;
 
 export class Download {
   #service = null;
@@ -63,5 +63,5 @@ export class Download {
 function saveAs(file, name) {
   const address = URL.createObjectURL(file);
   make("a", { href: address, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(address), KEPT);
+  setTimeout(() => URL.revokeObjectURL(address), RELEASE_AFTER);
 }

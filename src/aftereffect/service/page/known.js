@@ -11,9 +11,11 @@ import { makeSlotNames } from "./slot-names.js";
 const HEIGHT = 240;
 /** Milliseconds between requests: the service computes its answer anew when something was recorded. */
 const PAUSE = 10_000;
-/** The part of the looks, the latest ones, that the axis has room for: the first intervals are very wide. */
-const SHOWN_PART = 0.6;
-const ROOM = 1.2;
+/** The part of past numbers beyond each end of the axis: the first intervals are very wide. */
+const LEFT_OUT = 0.05;
+/** What the axis has beyond what is known now, as a part of its range and in percent. */
+const ROOM = 0.1;
+const LEAST_ROOM = 0.5;
 const NOT_YET = "not yet";
 /** The probability with which the intervals of all guardrails hold. */
 const COMMON_LEVEL = "95\u00a0%";
@@ -80,9 +82,9 @@ export class Known extends Chart {
     const apart = results.effects.map(({ arm }) => arms.get(arm)).filter((arm) => shown.has(arm));
     const looks = results.history.filter(({ effects }) => effects.some(hasEnd));
     this.data = { results, arms, apart, looks, names: makeSlotNames(status) };
-    this.#showSentences(results.sentences);
+    this.#showSentences(results.sentences.filter((sentence) => !results.planned.includes(sentence)));
     const level = formatLevel(results.level);
-    const hold = `All intervals hold together, however often you look, with a probability of ${level}`;
+    const hold = `With a probability of ${level}, all intervals contain the true effects, however often you look`;
     showMessage(this.explanation, results.blocks ? `${hold}.` : null);
     this.#fillTable();
     this.#fillGuardrails();
@@ -107,11 +109,7 @@ export class Known extends Chart {
 
   paint(width, { looks, apart, arms, results, names }) {
     const numbers = new Map([...arms].map(([name, number]) => [number, name]));
-    const latest = looks.slice(Math.floor(looks.length * (1 - SHOWN_PART)));
-    const ends = latest.flatMap(({ effects }) => effects.flatMap(({ low, high, percent }) => [low, high, percent]));
-    const known = ends.filter((end) => end !== null);
-    // Beyond a line there is room for an interval without an end.
-    const [from, to] = roundEnds(ROOM * Math.min(0, ...known), ROOM * Math.max(0, ...known), 5);
+    const [from, to] = roundEnds(...findRange(looks, results.effects), 5);
     const upwards = makeTicks(from, to, 5);
     const write = (value) => formatSigned(value, upwards.step < 1 ? 1 : 0);
     const left = Math.max(...upwards.values.map((value) => measureText(write(value)))) + 12;
@@ -173,7 +171,8 @@ export class Known extends Chart {
       return arms.map((arm) => [markStopped(arm.arm, results), name, describeEffect(arm), arm.verdict]);
     });
     this.guarded.hidden = rows.length === 0;
-    const hold = `The intervals of all guardrails hold together, at every look, with a probability of ${COMMON_LEVEL}.`;
+    const claim = "all intervals of all guardrails contain the true effects, at every look";
+    const hold = `With a probability of ${COMMON_LEVEL}, ${claim}.`;
     const problems = found.filter(({ problem }) => problem !== null);
     const said = problems.map(({ guardrail, problem }) => `${capitalize(guardrail)} cannot be judged: ${problem}.`);
     showMessage(this.guardedNote, found.length ? [...(rows.length ? [hold] : []), ...said].join(" ") : null);
@@ -191,6 +190,7 @@ function fillTable(place, titles, rows) {
 
 const markStopped = (arm, { stopped }) => (stopped.includes(arm) ? `${arm} (stopped)` : arm);
 
+const isEnd = (end) => end !== null;
 const hasEnd = ({ low, high }) => low !== null || high !== null;
 const formatLevel = (level) => `${Number((100 * level).toPrecision(3))}\u00a0%`;
 
@@ -207,6 +207,20 @@ function describeSpan(middle, low, high, write) {
   if (high === null) return `${write(middle)} (at least ${write(low)})`;
   if (low === null) return `${write(middle)} (at most ${write(high)})`;
   return `${write(middle)} (${write(low)} to ${write(high)})`;
+}
+
+/**
+ * Percents that the axis shows: all that is known now, and most of what was before. There is room on both sides, so
+ * that an interval that goes on, or has no end, does not seem to end there.
+ */
+function findRange(looks, effects) {
+  const list = (some) => some.filter(hasEnd).flatMap(({ percent, low, high }) => [percent, low, high]);
+  const past = [0, ...looks.flatMap((look) => list(look.effects))].filter(isEnd).sort((one, other) => one - other);
+  const at = (part) => past[Math.round(part * (past.length - 1))];
+  const now = [0, ...list(effects)].filter(isEnd);
+  const [least, most] = [Math.min(at(LEFT_OUT), ...now), Math.max(at(1 - LEFT_OUT), ...now)];
+  const room = Math.max(ROOM * (most - least), LEAST_ROOM);
+  return [least - room, most + room];
 }
 
 /** Corners of a line that holds each value until the next. */

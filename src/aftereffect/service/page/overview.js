@@ -3,6 +3,7 @@
 
 import { applyLook, nameArm, OTHERS, selectArms } from "./arms.js";
 import { makeSvg, resizeChildren, make, findPart, setText, setAttributes } from "./dom.js";
+import { fillPlanLinks } from "./plans.js";
 import { Problem } from "./service.js";
 import { joinWords, formatCount, formatQuantity, formatPercent, describeState } from "./format.js";
 import { makeSlotNames } from "./slot-names.js";
@@ -27,6 +28,7 @@ export class Overview {
   clear() {
     this.#rows.clear();
     this.list.replaceChildren();
+    fillPlanLinks(findPart(this.root, "plans"), []);
   }
 
   /** Remember the place, to come back to it. */
@@ -43,6 +45,7 @@ export class Overview {
   async refresh(service, signal) {
     const names = (await service.fetchNames(signal)).reverse(); // the newest first
     this.#arrange(names);
+    fillPlanLinks(findPart(this.root, "plans"), await service.fetchPlans(signal));
     const due = names.map((name) => this.#rows.get(name)).filter((row) => row.isDue());
     const longest = due.sort((a, b) => a.readAt - b.readAt).slice(0, MAX_READ);
     await Promise.all(longest.map((row) => row.refresh(service, signal)));

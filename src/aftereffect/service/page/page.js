@@ -6,13 +6,16 @@ import { findPart, setText } from "./dom.js";
 import { SignIn } from "./sign-in.js";
 import { Loop, REST } from "./loop.js";
 import { Overview } from "./overview.js";
+import { PlanView, readDigest } from "./plans.js";
 import { AccessDenied, Problem, Service, Unavailable } from "./service.js";
 import { formatTime } from "./format.js";
 
 const service = new Service();
-const views = Object.fromEntries(["sign-in", "overview", "detail"].map((name) => [name, findPart(document, name)]));
+const names = ["sign-in", "overview", "detail", "plan"];
+const views = Object.fromEntries(names.map((name) => [name, findPart(document, name)]));
 const overview = new Overview(views.overview);
 const detail = new Detail(views.detail);
+const plan = new PlanView(views.plan);
 const signIn = new SignIn(views["sign-in"], (token) => {
   service.useToken(token);
   loop.now();
@@ -24,7 +27,7 @@ const loop = new Loop(refresh);
 let shown = null;
 let answered = null;
 
-/** The experiment that the address names, or null for all of them. */
+/** The experiment, or the plan with its prefix, that the address names; null for all of them. */
 function readChosenName() {
   try {
     return decodeURIComponent(location.hash.slice(1)) || null;
@@ -44,19 +47,24 @@ function showView(view) {
 function showChosen() {
   const name = readChosenName();
   if (shown === "overview" && name !== null) overview.leave(name);
-  const before = showView(name === null ? "overview" : "detail");
-  document.title = `${name ?? "Experiments"} · aftereffect`;
-  if (name !== null) detail.enter(name);
+  const digest = readDigest(name);
+  const view = name === null ? "overview" : digest === null ? "detail" : "plan";
+  const before = showView(view);
+  document.title = `${digest === null ? (name ?? "Experiments") : "Plan"} · aftereffect`;
+  if (view === "detail") detail.enter(name);
+  if (view === "plan") plan.enter(digest);
   if (before === null) return;
-  if (name === null) overview.enter();
-  else views.detail.querySelector("h1").focus({ preventScroll: true });
+  if (view === "overview") overview.enter();
+  else views[view].querySelector("h1").focus({ preventScroll: true });
 }
 
 async function refresh(signal) {
   if (shown === "sign-in" && !service.hasToken) return REST; // wait for the visitor
   try {
     if (shown === "sign-in") await leaveSignIn(signal);
-    const well = await (readChosenName() === null ? overview : detail).refresh(service, signal);
+    const name = readChosenName();
+    const view = name === null ? overview : readDigest(name) === null ? detail : plan;
+    const well = await view.refresh(service, signal);
     answered = new Date();
     showPulse("live", "Live");
     return well;
@@ -85,8 +93,7 @@ function handleError(error) {
 function showSignIn({ message, needsToken }) {
   const refused = service.hasToken;
   service.forgetToken();
-  overview.clear();
-  detail.clear();
+  [overview, detail, plan].forEach((view) => view.clear());
   showView("sign-in");
   document.title = "Token · aftereffect";
   showPulse("locked", "");
@@ -109,8 +116,7 @@ function showPulse(kind, text) {
 
 forget.addEventListener("click", () => {
   service.forgetToken();
-  overview.clear();
-  detail.clear();
+  [overview, detail, plan].forEach((view) => view.clear());
   forget.hidden = true;
   loop.now();
 });

@@ -19,6 +19,7 @@ export class Problem extends Error {}
 
 export class Service {
   #token = recallToken();
+  #plans = null;
 
   get hasToken() {
     return this.#token !== null;
@@ -27,16 +28,23 @@ export class Service {
   /** Use a token, and store it for this tab. */
   useToken(token) {
     this.#token = token;
+    this.#plans = null;
     storeToken(token);
   }
 
   forgetToken() {
-    this.#token = null;
+    this.#token = this.#plans = null;
     storeToken(null);
   }
 
   fetchNames(signal) {
     return this.#get("v1/experiments", signal).then((answer) => answer.experiments);
+  }
+
+  /** Saved plans: they stay the same while the service runs. */
+  async fetchPlans(signal) {
+    this.#plans ??= (await this.#get("v1/plans", signal)).plans;
+    return this.#plans;
   }
 
   fetchStatus(name, signal) {

@@ -32,7 +32,7 @@ export class Totals extends Chart {
     const mean = `Mean of every ${formatCount(timeline.width)} ${this.data.names.manySlots}`;
     const several = `${mean}; the band goes from the smallest to the largest total.`;
     const what = timeline.width === 1 ? `The total of each ${this.data.names.oneSlot}.` : several;
-    const strip = "The strip below shows the arms: where they change too fast to be drawn, the share of each";
+    const strip = "The strip below shows the arms, or the share of each where they change too fast to be drawn";
     setText(this.explanation, `${what} ${strip}. Longer rounds are shaded in the colour of their arm.`);
     this.show(this.data, summarize(this.data));
     fillLegend(this.legend, this.data.shown, this.data.nameOf);

@@ -1,0 +1,300 @@
+"""Plays replications on an NVIDIA GPU, one per thread. Only this and `_compiled` import numba.
+
+The driver and all kernels are those of the other engines, compiled for another machine. What a
+replication changes lies in the thread's own memory, which is fast, as far as that is small; the
+shapes of these arrays are part of the code. Other arrays lie in the memory of the device. There the
+same number of all replications is side by side, because threads that run together read it together.
+"""
+
+import inspect
+import math
+import threading
+import time
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from aftereffect._core import (
+    POLICY,
+    WORLD,
+    Engine,
+    Matrix,
+    Params,
+    PolicyKernels,
+    SlotKernels,
+    Slots,
+    State,
+    require_extra,
+)
+from aftereffect.errors import ParameterError
+from aftereffect.policies import map_arrays
+from aftereffect.simulation._compiled import Clones, one_line_error
+from aftereffect.simulation._driver import make_driver
+from aftereffect.simulation._philox import METHODS, STREAM_WORDS, Stream, seed_key
+
+require_extra("gpu")
+if not hasattr(np, "row_stack"):  # numba-cuda 0.30 names it, NumPy 2.5 does not have it
+    np.row_stack = np.vstack  # noqa: NPY201
+import numba  # noqa: E402
+import numba.cuda as _untyped_cuda  # noqa: E402
+import numba.cuda.core.config  # noqa: E402
+import numba.cuda.core.errors  # noqa: E402
+import numba.cuda.extending  # noqa: E402
+import numba.cuda.types  # noqa: E402
+
+cuda: Any = _untyped_cuda
+_config: Any = numba.config
+_types: Any = numba.cuda.types
+_extending: Any = numba.cuda.extending
+_IS_SIMULATED = bool(_config.ENABLE_CUDASIM)
+#: Threads per group; results do not depend on it.
+BLOCK = 256
+#: How many bytes of a thread's own memory the arrays of a replication may take.
+LOCAL_BYTES = 16 * 2**10
+#: The most replications of one launch.
+MAX_LAUNCH = 2**24
+#: The part of the device's free memory that one launch may take.
+_MEMORY_SHARE = 0.8
+#: Launches of this process take turns, so that each has the device and its memory for itself.
+_turn = threading.Lock()
+
+
+def has_device() -> bool:
+    """Tell whether there is a GPU, or a simulated one."""
+    return bool(cuda.is_available())
+
+
+class DeviceDriver:
+    """Plays any replications of one policy in one bandit on the device.
+
+    State and parameters are examples: machine code is made for the shapes of the state.
+    """
+
+    def __init__(
+        self,
+        policy: PolicyKernels | SlotKernels,
+        engine: Engine,
+        state: State,
+        params: Params,
+        arms: int,
+        local_bytes: int = LOCAL_BYTES,
+    ) -> None:
+        if not has_device():
+            raise ParameterError(
+                "the engine 'cuda' needs an NVIDIA GPU and its driver, but none was found: "
+                "use the engine 'roundwise'"
+            )
+        play = make_driver(policy, engine.kernels)
+        layout = _Layout(state, engine.memory, arms, local_bytes)
+        clones = Clones(play, play, inline=False, shared=False, located=True)
+        self._arms, self._shapes = arms, layout.shared_shapes
+        self._kernel = cuda.jit(layout.write_kernel(play if _IS_SIMULATED else _compile(clones)))
+        self._given = tuple(
+            map_arrays(_send, each) for each in (state, params, engine.world, engine.covariates)
+        )
+        self._room = 0
+        self._shared: tuple[Any, ...] = ()
+        nothing = np.zeros((1, 1)), np.zeros((1, arms)), np.zeros(1, dtype=np.int64)
+        try:
+            self.play(0, range(1), 0, (1,), *nothing)  # compiles
+        except _FAILURES as error:
+            raise one_line_error(str(error), clones, "for a GPU") from None
+
+    def play(
+        self,
+        seed: int,
+        replications: range,
+        horizon: int,
+        checkpoints: tuple[int, ...],
+        regret: Matrix,
+        pulls: Matrix,
+        rounds: Slots,
+        block: int = BLOCK,
+    ) -> float:
+        """Play so many slots of these replications, in as many launches as memory asks for.
+
+        It writes results by replication, as a driver does, and returns the seconds that it took.
+        """
+        with _turn:
+            begin = time.perf_counter()
+            most = self._find_most(len(checkpoints))
+            for first in range(0, len(replications), most):
+                part = slice(first, first + most)
+                self._launch(
+                    (horizon, _send(np.array(checkpoints, dtype=np.int64))),
+                    (np.uint64(seed_key(seed)), replications[first]),
+                    (regret[part], pulls[part], rounds[part]),
+                    block,
+                )
+            return time.perf_counter() - begin
+
+    def _find_most(self, checkpoints: int) -> int:
+        """How many replications one launch can hold."""
+        free, _ = cuda.current_context().get_memory_info()
+        held = sum(each.nbytes for each in self._shared)
+        numbers = sum(math.prod(shape) for shape in self._shapes) + checkpoints + self._arms + 1
+        most = int(min(_MEMORY_SHARE * (free + held) / (8 * numbers), MAX_LAUNCH))
+        if most < 1:
+            raise ParameterError(
+                f"one replication needs {8 * numbers:,} bytes, more than the GPU has free: "
+                "use the engine 'roundwise'"
+            )
+        return most
+
+    def _launch(self, settings: Any, stream: Any, results: Any, block: int) -> None:
+        count = len(results[0])
+        if count > self._room:
+            self._room, self._shared = count, ()  # what was taken is free before more is
+            self._shared = tuple(
+                cuda.device_array((*shape, count), np.float64) for shape in self._shapes
+            )
+        there = [cuda.device_array(each.shape, each.dtype) for each in results]
+        groups = -(-count // block)
+        self._kernel[groups, block](*self._given, *settings, *stream, *there, self._shared)
+        for each, into in zip(there, results, strict=True):
+            each.copy_to_host(into)  # waits for the device, while other threads run
+
+
+def _send(array: Any) -> Any:
+    """Copy an array to the device; its kernels may not write to it."""
+    return array if _IS_SIMULATED else cuda.to_device(np.ascontiguousarray(array))
+
+
+class _Layout:
+    """Where the arrays of a replication lie; writes the kernel that plays one in each thread."""
+
+    def __init__(self, state: State, memory: tuple[int, int], arms: int, local_bytes: int) -> None:
+        self.shared_shapes: list[tuple[int, ...]] = []
+        self._names: dict[str, Any] = {}
+        self._lines: list[str] = []
+        self._left = local_bytes
+        self._place("pulls", (arms,))
+        self._place("memory", memory)
+        self._state = self._place_state(state, "initial")
+
+    def _place(self, name: str, shape: tuple[int, ...], initial: str = "") -> None:
+        """Write the lines that make an array; it begins as zeros, or as `initial`."""
+        axes = [f"i{axis}" for axis in range(len(shape))]
+        size = 8 * math.prod(shape)
+        if size <= self._left:
+            self._left -= size
+            # There are no empty arrays in a thread's memory, but empty parts of them.
+            least = tuple(max(length, 1) for length in shape)
+            part = "" if least == shape else f"[{', '.join(f':{length}' for length in shape)}]"
+            self._lines.append(f"{name} = cuda.local.array({least}, float64){part}")
+        else:
+            whole = ", ".join(":" for _ in shape)
+            self._lines.append(f"{name} = shared[{len(self.shared_shapes)}][{whole}, r]")
+            self.shared_shapes.append(shape)
+        for depth, (axis, length) in enumerate(zip(axes, shape, strict=True)):
+            self._lines.append(f"{4 * depth * ' '}for {axis} in range({length}):")
+        cell = f"[{', '.join(axes)}]"
+        value = initial + cell if initial else "0.0"
+        self._lines.append(f"{4 * len(shape) * ' '}{name}{cell} = {value}")
+
+    def _place_state(self, part: Any, path: str) -> str:
+        """Place the arrays of a state; returns how to write the state that holds them."""
+        name = path.replace(".", "_")
+        if isinstance(part, np.ndarray):
+            self._place(f"own_{name}", part.shape, path)
+            return f"own_{name}"
+        self._names[f"Tuple_{name}"] = type(part)
+        fields = zip(type(part)._fields, part, strict=True)
+        inner = [self._place_state(each, f"{path}.{field}") for field, each in fields]
+        return f"Tuple_{name}({', '.join(inner)})"
+
+    def write_kernel(self, play: Any) -> FunctionType:
+        """Write the kernel around a driver."""
+        names = self._names | {
+            "cuda": cuda,
+            "float64": np.float64,
+            "uint64": np.uint64,
+            "play": play,
+            "as_stream": _as_stream,
+        }
+        lines = "\n    ".join(self._lines)
+        source = _KERNEL.format(lines=lines, state=self._state, words=STREAM_WORDS)
+        source = source.replace("POLICY", str(POLICY)).replace("WORLD", str(WORLD))
+        exec(compile(source, __file__, "exec"), names)
+        written: FunctionType = names["kernel"]
+        return written
+
+
+#: ``regret``, ``counts`` and ``rounds`` are the results; threads beyond them do nothing.
+_KERNEL = """
+def kernel(
+    initial, params, world, covariates, horizon, checkpoints, key, first,
+    regret, counts, rounds, shared,
+):
+    r = cuda.grid(1)
+    if r >= rounds.shape[0]:
+        return
+    {lines}
+    policy_words = cuda.local.array({words}, uint64)
+    world_words = cuda.local.array({words}, uint64)
+    policy_words[0] = world_words[0] = key
+    policy_words[1] = world_words[1] = uint64(first + r)
+    policy_words[2] = uint64(POLICY)
+    world_words[2] = uint64(WORLD)
+    policy_words[3] = world_words[3] = policy_words[4] = world_words[4] = uint64(0)
+    rounds[r] = play(
+        {state}, params, memory, world, covariates, horizon, checkpoints, regret[r], pulls,
+        as_stream(policy_words), as_stream(world_words),
+    )
+    for arm in range(pulls.shape[0]):
+        counts[r, arm] = pulls[arm]
+"""
+
+
+def _compile(clones: Clones) -> Any:
+    """Have a function compiled for the device, and all that it names."""
+    compiled: dict[Any, Any] = {each: cuda.jit(each, device=True) for each in clones.made}
+    compiled |= _WHOLE_NUMBERS
+    for function in clones.made:
+        names = function.__globals__
+        names.update({name: _replace(value, compiled) for name, value in names.items()})
+        for cell in function.__closure__ or ():
+            cell.cell_contents = _replace(cell.cell_contents, compiled)
+    return compiled[clones.root]
+
+
+def _replace(value: Any, compiled: dict[Any, Any]) -> Any:
+    if value is math:
+        return _device_math
+    return compiled.get(value, value) if callable(value) else value
+
+
+def _make_whole(function: Any) -> Any:
+    """Have a function of `math` return whole numbers, as everywhere but on a GPU."""
+    return cuda.jit(lambda x: int(function(x)), device=True)
+
+
+def _offer_methods() -> None:
+    """Give arrays of words the methods of a generator."""
+    words = _types.Array(_types.uint64, 1, "C")
+    for name, function in METHODS.items():
+        clones = Clones(function, function, inline=False, shared=False)
+        _compile(clones)
+
+        def choose(*given: Any, function: Any = clones.root) -> Any:
+            return function if given[0] == words else None
+
+        choose.__signature__ = inspect.signature(clones.root)  # type: ignore[attr-defined]
+        _extending.overload_method(_types.Array, name)(choose)
+
+
+_FAILURES: tuple[type[BaseException], ...] = ()
+#: What is called on a GPU instead of functions of `math`, and the module that has these.
+_WHOLE_NUMBERS: dict[Any, Any] = {}
+_device_math = ModuleType("math")
+vars(_device_math).update(vars(math))
+_as_stream: Any = Stream
+if not _IS_SIMULATED:
+    numba.cuda.core.config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # small runs may be small
+    _FAILURES = (numba.cuda.core.errors.NumbaError, numba.core.errors.NumbaError)
+    for each in (math.ceil, math.floor, math.trunc):
+        _WHOLE_NUMBERS[each] = _make_whole(each)
+        setattr(_device_math, each.__name__, _WHOLE_NUMBERS[each])
+    _offer_methods()
+    _as_stream = cuda.jit(lambda words: words, device=True)

@@ -1,0 +1,132 @@
+"""Plays on the GPU that numba-cuda simulates, which a process must choose before it imports numba; prints what it found."""
+
+import json
+import os
+
+os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
+
+import numpy as np
+
+import aftereffect as ae
+from aftereffect._core import PolicyKernels, parse
+from aftereffect.bandits import Bandit
+from aftereffect.policies import Policy, map_arrays
+from aftereffect.simulation import Runs, Task, _cuda, plan_study, prepare
+from aftereffect.simulation._driver import make_driver
+from aftereffect.simulation._philox import Stream, seed_key
+from aftereffect.simulation._replications import give_facts
+
+SEED, COUNT = 11, 4
+THREE = "stochastic-bandit([0.9, 0.3, 0.5], {})".format
+SEASONAL = (
+    'seasonal-bandit([0, 0.1], delay=interval(0, 2), slot="1d", season=trend, weeks_before=1)'
+)
+#: Policies of every kind of state: flat, of one number, within another, with matrices, and with empty arrays.
+CASES = (
+    ("ucb1", THREE("interval(3, 8)"), 60),
+    ("ars-ucb", THREE("per-arm([uniform-delay(0, 9), geometric(0.8), interval(2, 3)])"), 60),
+    ("floors(exp3(form=loss), [0.1, 0, 0.2])", THREE("immediate"), 40),
+    ("settle-ucb", THREE("uniform-delay(0, 6), reward_law=beta(2)"), 120),
+    ("ucb1", 'adversarial-bandit("drawn-arm([0.5, 0.3, 0.2], seed=1)", hold-back(4))', 60),
+    ("fixed-switchback(3)", SEASONAL, 20),
+    ("adaptive-switchback(delay=interval(0, 2))", SEASONAL, 8),
+)
+
+
+def make_task(policy, bandit, horizon):
+    world = parse(bandit, Bandit)
+    return Task(
+        give_facts(parse(policy, Policy), world),
+        world,
+        "cuda",
+        horizon,
+        (horizon // 2, horizon),
+        SEED,
+        range(COUNT),
+    )
+
+
+def play_plainly(task):
+    """The same runs, one after another, with the driver as it stands."""
+    world = task.bandit.engine("roundwise", task.horizon)
+    params = task.policy.params(task.bandit.arms, task.horizon)
+    play, runs = make_driver(task.policy.kernels(), world.kernels), Runs.zeros(task)
+    for r in task.replications:
+        rngs = [
+            Stream(np.array([seed_key(SEED), r, part, 0, 0], dtype=np.uint64)) for part in (0, 1)
+        ]
+        state = map_arrays(np.copy, task.initial_state())
+        given = (world.world, world.covariates, task.horizon, np.array(task.checkpoints))
+        runs.rounds[r] = play(
+            state, params, np.zeros(world.memory), *given, runs.regret[r], runs.pulls[r], *rngs
+        )
+    return runs
+
+
+def play_here(task, **options):
+    runs = Runs.zeros(task)
+    prepare(task).device.play(
+        SEED, task.replications, task.horizon, task.checkpoints, *runs, **options
+    )
+    return runs
+
+
+def are_equal(runs, others):
+    return all(np.array_equal(*pair) for pair in zip(runs, others, strict=True))
+
+
+def main():
+    found = {"equal": {}}
+    for case in CASES:
+        task = make_task(*case)
+        found["equal"][" in ".join(case[:2])] = are_equal(play_plainly(task), play_here(task))
+    task = make_task(*CASES[1])
+    whole = play_here(task)
+    found["blocks"] = [are_equal(whole, play_here(task, block=block)) for block in (1, 3)]
+    part = play_here(task.only(range(1, 3)))
+    found["part"] = are_equal(Runs(*(each[1:3] for each in whole)), part)
+    _cuda.MAX_LAUNCH = 3
+    found["launches"] = are_equal(whole, play_here(task))
+    _cuda.DeviceDriver.__init__.__defaults__ = (0,)  # nothing in a thread's own memory
+    found["shared"] = are_equal(whole, play_here(task))
+    reports = []
+    study = ae.simulate(
+        "round-robin", THREE("immediate"), 30, 5, seed=SEED, engine="cuda", progress=reports.append
+    )
+    found["study"] = [study.engine, study[0].final.tolist(), study[0].pulls.tolist(), sum(reports)]
+    again = ae.simulate(
+        ["ucb1", "round-robin"], THREE("immediate"), 30, 3, seed=SEED, engine="cuda"
+    )
+    more = ae.simulate("ucb1", THREE("immediate"), 30, 5, seed=SEED, engine="cuda")
+    found["first"] = are_equal([again["ucb1"].regret], [more[0].regret[:3]])
+    sizes = (
+        ("ucb1", 10**5, 10**4),
+        ("ucb1", 10**5, 10**3),
+        ("ucb1", 10**3, 10**4),
+        (Faulty(), 10**5, 10**4),
+    )
+    asked = [
+        plan_study(policy, THREE("immediate"), slots, count, engine="auto")
+        for policy, slots, count in sizes
+    ]
+    found["auto"] = [plan.engine for plan in asked]
+    try:
+        ae.simulate(Faulty(), THREE("immediate"), 100, 5, seed=SEED, engine="cuda")
+    except ae.ParameterError as error:
+        found["faulty"] = str(error)
+    print(json.dumps(found))
+
+
+class Faulty(ae.RoundRobin):
+    """Plays an arm that does not exist at slot 70, which is after a rehearsal."""
+
+    def kernels(self):
+        return PolicyKernels(decide_wrongly, super().kernels().absorb)
+
+
+def decide_wrongly(state, params, t, rng):
+    return (9 if t == 70 else 0), 1, 1
+
+
+if __name__ == "__main__":
+    main()
