@@ -104,6 +104,10 @@ def test_every_policy_starts_at_once_or_is_refused():
             "beta(1e101)",
             "beta: concentration must be a number above 0 and of at most 1e+100, got 1e+101",
         ),
+        (
+            "shape([1.7e308, 1.7e308])",
+            "shape: weights must sum to 1, got a sum of inf: divide each by it",
+        ),
     ],
 )
 def test_what_would_overflow_is_refused_by_name(text, message):

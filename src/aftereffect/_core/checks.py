@@ -151,7 +151,7 @@ def check_shares(name: str, values: object) -> tuple[float, ...]:
     )
     if not weights:
         raise ParameterError(f"{name} must not be empty")
-    total = math.fsum(weights)
+    total = math.fsum(weights) if max(weights) <= 1 else sum(weights)  # fsum raises at infinity
     if abs(total - 1) > 1e-9:
         raise ParameterError(f"{name} must sum to 1, got a sum of {total:.12g}: divide each by it")
     return weights
