@@ -44,6 +44,11 @@ def test_a_status_is_a_table_in_notebooks(banner):
     assert "next: slot 1 plays" in cells.texts[-1]
 
 
+def test_one_thing_is_not_many(banner):
+    banner.ask(0)
+    assert str(banner.verify()).startswith("banner: whole, 1 event, 1 slot, 0 rounds, ")
+
+
 def test_every_answer_is_a_dictionary_that_json_can_write(banner):
     decision, record = banner.ask(0), banner.tell(0, 37)
     assert decision.to_dict() == {

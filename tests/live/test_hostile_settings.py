@@ -1,6 +1,7 @@
 """Histories that are far too long, too large or something else: one line, at once, and nothing is recorded."""
 
 import os
+import random
 
 import numpy as np
 import pytest
@@ -39,6 +40,26 @@ def test_a_history_that_cannot_be_is_refused_and_nothing_is_recorded(history, me
         create(history, storage=storage)
     assert "\n" not in str(caught.value)
     assert storage.find("shop") is None
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("seed", [2, 7])
+def test_totals_of_all_sizes_in_one_history_are_taken(seed):
+    """What one shape of delay expected was so small that its square was 0, by which was divided."""
+    rng = random.Random(seed)
+    history = [rng.choice((rng.random(), rng.choice((0.0, 5.0, 1e90, 1e-300)))) for _ in range(40)]
+    experiment = ae.Experiment.create(
+        "shop",
+        arms=["A", "B"],
+        slot="1d",
+        start="2026-03-02",
+        history=history,
+        seed=1,
+        storage="memory://",
+    )
+    for _ in range(3):
+        experiment.tell(experiment.ask().slot, 1.0, confirm=True)
+    assert experiment.verify().whole
 
 
 def test_an_array_is_a_list_of_totals():

@@ -387,6 +387,24 @@ def test_the_battery_finds_kernels_that_would_be_compiled_again_and_again(monkey
         check_policy(Remaking())
 
 
+def second_half(state, params, t, rng):
+    return int(2 * t >= params.arms), 1, 1
+
+
+def test_the_battery_finds_a_policy_that_needs_the_horizon(monkeypatch):
+    monkeypatch.setattr("aftereffect.testing.simulated.check_spec", lambda policy: None)
+    policy = type(
+        "Halves",
+        (Spoiled,),
+        {
+            "kernels": lambda self: ae.RoundRobin().kernels()._replace(decide=second_half),
+            "params": lambda self, arms, horizon: Turns(horizon, np.zeros(1)),
+        },
+    )()
+    with pytest.raises(AssertionError, match="set needs_horizon = True"):
+        check_policy(policy)
+
+
 @pytest.mark.parametrize(
     ("decide", "message"),
     [

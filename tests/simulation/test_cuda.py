@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 import aftereffect as ae
 from aftereffect._core import installation
 from aftereffect.cli import main
+from aftereffect.simulation import ChunkResult, Runs, Task, Workers, run_tasks
 
 SCRIPT = Path(__file__).parents[1] / "support" / "simulated_gpu.py"
 BANDIT = ae.StochasticBandit([0.9, 0.5])
@@ -54,6 +57,28 @@ def test_a_wrong_decision_is_named(found):
 
 def test_auto_plays_large_studies_of_this_package_there(found):
     assert found["auto"] == ["cuda", "roundwise", "roundwise", "roundwise"]
+
+
+def test_threads_share_a_gpu_in_few_large_chunks():
+    task = Task(ae.Ucb1(), BANDIT, "cuda", 1_000, (1_000,), 1, range(500_000))
+    sizes, begun = [], []
+
+    def play(chunk):
+        time.sleep(0.01)
+        begun.pop()
+        return ChunkResult(Runs.zeros(chunk), 0.01, chunk.made_by)
+
+    def submit(name, chunk):
+        sizes.append(len(chunk.replications))
+        begun.append(chunk)
+        assert len(begun) <= 2
+        return pool.submit(play, chunk)
+
+    with ThreadPoolExecutor(1) as pool:
+        ((_, result),) = run_tasks([task], Workers(submit, size=8, elsewhere=False))
+    assert len(result.runs.rounds) == sum(sizes) == 500_000
+    assert sizes[0] == 2**16
+    assert len(sizes) < 10
 
 
 def has_gpu():

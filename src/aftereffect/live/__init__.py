@@ -124,15 +124,12 @@ class ExperimentLike(Protocol):
     Examples
     --------
     >>> from aftereffect import Experiment
-    >>> def play(experiment: ExperimentLike, slots: int) -> float:
-    ...     for slot in range(slots):
-    ...         experiment.tell(slot, len(experiment.ask(slot).arm))
-    ...     return sum(record.total or 0 for record in experiment.history())
-    >>> with Experiment.create(
-    ...     "play", arms=["A", "BB"], policy="ucb1", reward_range=(0, 2), storage="memory://"
-    ... ) as experiment:
-    ...     play(experiment, 2)
-    3.0
+    >>> def play(experiment: ExperimentLike) -> list[float | None]:
+    ...     return [experiment.tell(slot, len(experiment.ask(slot).arm)).total for slot in (0, 1)]
+    >>> settings = {"arms": ["A", "BB"], "policy": "ucb1", "reward_range": (0, 2)}
+    >>> with Experiment.create("play", **settings, storage="memory://") as experiment:
+    ...     play(experiment)
+    [1.0, 2.0]
     """
 
     @property

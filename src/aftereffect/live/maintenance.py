@@ -17,6 +17,7 @@ from aftereffect.live._slot_state import make_state
 from aftereffect.live._snapshots import take_snapshot
 from aftereffect.live._state import Difference
 from aftereffect.live.events import now
+from aftereffect.live.records import count_noun
 from aftereffect.live.settings import Settings
 from aftereffect.live.storage import Record, Storage, View
 
@@ -64,7 +65,8 @@ class Verification(NamedTuple):
         }
 
     def __str__(self) -> str:
-        checked = f"{self.events:,} events, {self.slots:,} slots, {self.rounds:,} rounds"
+        counts = (self.events, "event"), (self.slots, "slot"), (self.rounds, "round")
+        checked = ", ".join(count_noun(*each) for each in counts)
         if self.problems:
             return "\n".join([f"{self.name}: damaged; {checked} passed the check", *self.problems])
         if self.difference:

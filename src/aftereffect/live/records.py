@@ -224,6 +224,15 @@ def _find_probability(decision: Event | None) -> float | None:
     return float(json.loads(decision.probabilities)[decision.arm])
 
 
+def count_noun(number: int, noun: str) -> str:
+    """A number of things, in words.
+
+    >>> count_noun(1, "slot"), count_noun(2_000, "slot")
+    ('1 slot', '2,000 slots')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def write_csv(columns: Sequence[str], rows: Iterable[Sequence[object]], file: IO[str]) -> None:
     """Write a header and one line per row: None as an empty cell, booleans as true and false.
 

@@ -11,7 +11,7 @@ from aftereffect.live._policy import find_warnings
 from aftereffect.live._results import explain_refusal
 from aftereffect.live._state import ExperimentState
 from aftereffect.live.events import now
-from aftereffect.live.records import Decision, read_probabilities
+from aftereffect.live.records import Decision, count_noun, read_probabilities
 
 #: The number of slots that `awaited` lists, and that a sentence names.
 _MAX_AWAITED, _MAX_NAMED = 100, 10
@@ -187,13 +187,13 @@ class Status(NamedTuple):
         decided = self.slots - self.skipped
         skipped = f" ({self.skipped:,} skipped)" if self.skipped else ""
         missing = f" ({self.missing:,} missing)" if self.missing else ""
-        late = f", {_count(self.lateness, 'slot')} late" if self.lateness else ""
+        late = f", {count_noun(self.lateness, 'slot')} late" if self.lateness else ""
         parts = [
-            f"{_count(decided, 'slot')} decided{skipped}",
-            f"{_count(self.received, 'total')} received{missing}{late}",
+            f"{count_noun(decided, 'slot')} decided{skipped}",
+            f"{count_noun(self.received, 'total')} received{missing}{late}",
             f"{self.learned:,} learned",
             *([f"{self.waiting:,} waiting"] if self.waiting else []),
-            f"{_count(self.rounds, 'round')} closed",
+            f"{count_noun(self.rounds, 'round')} closed",
         ]
         return ", ".join(parts)
 
@@ -334,7 +334,3 @@ def _find_next(ahead: ExperimentState) -> Decision | None:
 
 def _show(number: float | None, notation: str = ",.4g") -> str:
     return "-" if number is None else format(number, notation)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

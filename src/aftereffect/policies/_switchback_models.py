@@ -81,6 +81,8 @@ _HOPELESS, _GIVEN_UP = 14.0, -1e9
 _REFIT = 1.25
 #: How far the share of a delay at each age may be off, as a part of it.
 _DOUBT = 0.5
+#: What is less than this counts as nothing: its square would be 0.
+_NOTHING = 1e-150
 #: The largest logarithm of demand over what is usual.
 _MAX_DEMAND = 5.0
 
@@ -270,7 +272,7 @@ def _expect(
             squares += share * share
             products += share * usual_share
             usual_squares += usual_share * usual_share
-    if expected <= 0.0 or usual <= 0.0:
+    if expected < _NOTHING or usual < _NOTHING:
         return math.nan, 0.0
     for entry in range(loads.shape[0]):
         loads[entry] /= expected

@@ -143,7 +143,7 @@ def run_tasks(
         for task in tasks:
             job = _Job(task, costs[_kind_of(task)])
             while not job.is_handed_out:
-                while len(in_flight) >= _IN_FLIGHT * workers.size:
+                while len(in_flight) >= _IN_FLIGHT * job.count_players(workers):
                     yield from collect()
                 chunk = job.next_chunk(workers)
                 future = _submit(workers, job, chunk)
@@ -201,18 +201,20 @@ class _Job:
     def is_complete(self) -> bool:
         return self._back == len(self.task.replications)
 
+    def count_players(self, workers: Workers) -> int:
+        """Count the chunks that are played at a time: threads share the GPU of this process."""
+        return 1 if self.task.engine == "cuda" and not workers.elsewhere else workers.size
+
     def next_chunk(self, workers: Workers) -> range:
         """Choose which replications to hand out next."""
         left = len(self.task.replications) - self._handed_out
-        on_device = self.task.engine == "cuda"
         least = count = 1
-        if on_device:
+        if self.task.engine == "cuda":
             wanted = min(_FIRST_SLOTS // self.task.horizon, _FIRST_MOST)
             least = count = min(max(wanted, _FIRST_LEAST), left)
         if self.cost.replications:
-            fair = left / (_IN_FLIGHT * workers.size)  # so that all end at about the same time
-            if on_device and not workers.elsewhere:
-                fair = float(left)  # threads share the device
+            # So that all end at about the same time.
+            fair = left / (_IN_FLIGHT * self.count_players(workers))
             fitting = max(
                 min(_MAX_CHUNK / self.cost.each, fair), workers.min_chunk / self.cost.each
             )
