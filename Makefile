@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: docs pictures dist matrix paper test test-fast oracles tests-all tests-fast style types layers demo crash-test fuzz bench bench-field bench-live test-gpu bench-gpu bench-service bench-lag real inference planning regret lint system clean help
+.PHONY: docs pictures dist matrix neighbours paper test test-fast oracles tests-all tests-fast style types layers demo crash-test fuzz bench bench-field bench-live test-gpu bench-gpu bench-service bench-lag real inference planning regret lint system clean help
 
 help:
 	@echo "make paper        reproduce the paper into paper/: figures, and a report on its claims"
@@ -10,6 +10,7 @@ help:
 	@echo "make pictures     draw the pictures of the gallery again, with the code that it shows"
 	@echo "make dist         build wheel and sdist into dist/, check them, and try the wheel in an empty environment"
 	@echo "make matrix       test that wheel on every Python that is here, with the newest and the lowest dependencies"
+	@echo "make neighbours   let cluster-experiments and pymc-marketing read what export writes"
 	@echo "make test         lint, types, layers, the site, tests, doctests"
 	@echo "make test-fast    the same without the tests that compile, start a browser, a database or a server, or are slow"
 	@echo "make oracles      compute again what the independent simulators lose, which tests compare with"
@@ -71,6 +72,9 @@ dist:
 
 matrix: dist
 	$(PYTHON) tests/support/matrix.py docs/understand/tested.md
+
+neighbours: .venv/installed-dev
+	$(BIN)/python tests/support/neighbours.py
 
 pictures: .venv/installed-dev
 	$(BIN)/python docs/draw_pictures.py

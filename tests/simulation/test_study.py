@@ -358,6 +358,20 @@ def test_plot_shows_every_policy_with_a_band(study):
     assert ax.get_ylabel()
 
 
+def test_a_trace_is_drawn_as_a_bar_per_round():
+    """A row per arm; together the bars cover every slot once, where its arm was pulled."""
+    trace = ae.simulate("ars-ucb", ae.StochasticBandit([0.9, 0.5]), 300, 1, seed=1).trace(0, 0)
+    ax = trace.plot(Figure().add_subplot())
+    drawn = np.full(300, -1)
+    for arm, collection in enumerate(ax.collections):
+        for path in collection.get_paths():
+            (left, low), (right, high) = path.vertices.min(axis=0), path.vertices.max(axis=0)
+            assert low < arm < high
+            drawn[int(left) : int(right)] = arm
+    assert np.array_equal(drawn, trace.arms)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["arm 0", "arm 1"]
+
+
 def test_plot_makes_axes_of_its_own_if_given_none(study, monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "agg")
     from matplotlib import pyplot

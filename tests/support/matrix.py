@@ -15,11 +15,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 #: What is tested in each environment: no compiler cache, server or browser is needed.
 TESTS = (
-    *("tests/core/test_spec.py", "tests/core/test_public.py", "tests/delays", "tests/rewards"),
-    *("tests/theory", "tests/bandits/test_bandits.py", "tests/live/test_rules.py"),
-    "tests/live/test_exports.py",
+    *("tests/core/test_spec.py", "tests/delays", "tests/rewards", "tests/theory"),
+    *("tests/live/test_rules.py", "tests/live/test_exports.py"),
 )
-TOOLS = ("pytest", "hypothesis")
+TOOLS = ("pytest", "pytest-xdist", "hypothesis", "scipy")
 EXTRAS = "plot,data,service"
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 MARK = "matrix"
