@@ -347,6 +347,21 @@ def test_revising(run, refused):
         (["tell", "banner", "0", "-5"], "slot 0 is not decided yet"),
         (["ask", "banner", "--slot", "4"], "slot 4 cannot be decided yet"),
         (
+            ["ask", "banner", "--slot", "tomorrow"],
+            "begins, such as 2026-03-02T00:00, got 'tomorrow'",
+        ),
+        (["ask", "banner", "--slot", "2026-03-02"], "no times, as it was created without slot"),
+        (["ask", "banner", "0"], "aftereffect ask takes no further argument, got '0': write"),
+        (["status"], "NAME requires an argument. aftereffect status --help shows what it takes."),
+        (
+            ["create", "x", "--arms", "A", "B"],
+            "got 'B': write lists as A,B, put text with spaces in quotes, and see aftereffect create",
+        ),
+        (
+            ["create", "x", "--arms", "A,B", "--control", "A", "--control-share", "10"],
+            "expected a share such as .1 or 10%, got '10'",
+        ),
+        (
             ["ask", "baner"],
             "did you mean 'banner'?",
         ),

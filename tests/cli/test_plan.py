@@ -103,6 +103,7 @@ def test_a_quick_plan_as_csv(capsys):
     ("options", "message"),
     [
         (("--lift", "many"), "lift must be such as 5%"),
+        (("--lift", "5..15"), "lift must be such as 5% or 3..10%, got '5..15'"),
         (("--lag", "soon"), "lag must be such as 12h"),
         (("--design", "fixed-switchback(100)"), "fixed-switchback"),
         (("--out", "plan.txt"), ".json or .html"),

@@ -117,7 +117,11 @@ def test_how_long_one_arm_is_played_alone_is_said_at_once():
     [
         (-1, "slot must be a whole number of at least 0, got -1"),
         (1.5, "slot must be a whole number of at least 0, got 1.5"),
-        ("1", "slot must be a whole number of at least 0, got '1'"),
+        (
+            "2026-03-02T00:00",
+            "the slots of this experiment have numbers and no times, as it was created without "
+            "slot: expected a whole number, got 2026-03-02T00:00",
+        ),
         (True, "slot must be a whole number of at least 0, got True"),
     ],
 )

@@ -869,7 +869,8 @@ def test_a_port_that_is_taken(service, storage, capsys):
     assert main(["serve", "--port", str(port), "--storage", storage]) == 2
     assert (
         capsys.readouterr().err
-        == f"aftereffect: cannot listen on 127.0.0.1 port {port}: Address already in use\n"
+        == f"aftereffect: cannot listen on 127.0.0.1 port {port}: Address already in use: "
+        "choose another port\n"
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 from cyclopts import App, Group, Parameter
-from cyclopts.exceptions import CycloptsError
+from cyclopts.exceptions import CycloptsError, MissingArgumentError, UnusedCliTokensError
 
 from aftereffect._core import __version__, load_plugins
 from aftereffect.cli import _live, _storage
@@ -109,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         app.meta(_move_imports_first(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
     except (CycloptsError, AftereffectError) as error:
-        _print_errors(*getattr(error, "problems", [error]))
+        _print_errors(*getattr(error, "problems", [_explain(error)]))
         return 2
     except BrokenPipeError as error:  # `aftereffect ... | head`
         _discard_output()
@@ -145,6 +145,22 @@ def _move_imports_first(arguments: Sequence[str]) -> list[str]:
         else:
             rest += [word, *words] if word == "--" else [word]
     return imports + rest
+
+
+def _explain(error: Exception) -> str:
+    """What is wrong, and what to do, where the words of cyclopts are those of its own code."""
+    if not isinstance(error, CycloptsError):
+        return str(error)
+    command = " ".join(("aftereffect", *(error.command_chain or ())))
+    if isinstance(error, UnusedCliTokensError):
+        extra = " ".join(map(repr, error.unused_tokens or ()))
+        return (
+            f"{command} takes no further argument, got {extra}: write lists as A,B, put text with "
+            f"spaces in quotes, and see {command} --help"
+        )
+    if isinstance(error, MissingArgumentError):
+        return f"{error} {command} --help shows what it takes."
+    return str(error)
 
 
 def _print_errors(*problems: object) -> None:

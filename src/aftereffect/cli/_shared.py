@@ -64,7 +64,10 @@ def read_share(text: str) -> float:
 
 
 def _convert_share(type_: Any, tokens: Sequence[Token]) -> float:
-    return read_share(tokens[0].value)
+    share = read_share(tokens[0].value)
+    if share > 1:
+        raise ParameterError(f"expected a share such as .1 or 10%, got {tokens[0].value!r}")
+    return share
 
 
 def _convert_number(type_: Any, tokens: Sequence[Token]) -> int | float:
@@ -74,7 +77,15 @@ def _convert_number(type_: Any, tokens: Sequence[Token]) -> int | float:
 def _convert_slot(type_: Any, tokens: Sequence[Token]) -> int | float | str:
     """Read the number of a slot, or its time as text."""
     text = tokens[0].value
-    return text if re.match(r"\d{4}-\d\d-\d\d", text) else read_number(text)
+    if re.match(r"\d{4}-\d\d-\d\d", text):
+        return text
+    try:
+        return read_number(text)
+    except ParameterError:
+        raise ParameterError(
+            "expected the number of a slot, or the time at which it begins, such as "
+            f"2026-03-02T00:00, got {text!r}"
+        ) from None
 
 
 def _convert_numbers(type_: Any, tokens: Sequence[Token]) -> tuple[int | float, ...]:

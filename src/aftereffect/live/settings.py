@@ -196,8 +196,13 @@ class Settings:
 
     def number_slot(self, slot: object) -> object:
         """The number of a slot that is given by its time; anything else as it is."""
-        if self.clock is None or not isinstance(slot, (str, datetime)):
+        if not isinstance(slot, (str, datetime)):
             return slot
+        if self.clock is None:
+            raise ParameterError(
+                "the slots of this experiment have numbers and no times, as it was created without "
+                f"slot: expected a whole number, got {shorten(str(slot))}"
+            )
         number = self.clock.find_slot(read_time("slot", slot))
         if number < 0:
             raise ParameterError(
@@ -248,7 +253,7 @@ class Settings:
             )
             raise ConflictError(
                 f"experiment {self.name!r} already exists with other settings ({changes}): "
-                "open it, or choose another name",
+                "go on with it as it is, or choose another name",
                 recorded,
                 given,
             )

@@ -68,10 +68,11 @@ def read_lifts(given: RangeLike) -> Range:
     """
     if isinstance(given, str):
         found = _LIFT.fullmatch(given.strip())
-        if found is None:
+        ends = [float(each) for each in (found[1], found[2] or found[1])] if found else []
+        if found is None or (not found[3] and max(ends) > 1):
             raise ParameterError(f"lift must be such as 5% or 3..10%, got {short_repr(given)}")
-        unit = 100 if found[3] else 1
-        ends = [float(each) / unit for each in (found[1], found[2] or found[1])]
+        if found[3]:
+            ends = [each / 100 for each in ends]
     else:
         ends = list(given) if isinstance(given, tuple) else [given, given]
     return _check_range("lift", ends, -_MAX_LIFT / 2, _MAX_LIFT)

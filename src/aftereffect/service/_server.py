@@ -6,6 +6,7 @@ looks at a token; by then a few hundred kilobytes have arrived at most.
 """
 
 import asyncio
+import errno
 import json
 import logging
 import resource
@@ -379,8 +380,9 @@ def listen(host: str, port: int) -> socket.socket:
         listener.listen(_BACKLOG)  # early connections wait until the service is ready
     except OSError as error:
         listener.close()
+        advice = ": choose another port" if error.errno == errno.EADDRINUSE else ""
         raise OutputError(
-            f"cannot listen on {host} port {port}: {error.strerror or error}"
+            f"cannot listen on {host} port {port}: {error.strerror or error}{advice}"
         ) from None
     return listener
 
