@@ -298,7 +298,7 @@ def test_a_kernel_that_leaves_its_arrays_is_not_compiled_for_live_decisions():
 
     kernels = SlotKernels(beyond, ae.FixedSwitchback().kernels().observe)
     stray = type("Stray", (ae.FixedSwitchback,), {"kernels": lambda self: kernels})()
-    with pytest.raises(ae.ParameterError, match="fails in beyond .* index 50 is outside 0 to 2"):
+    with pytest.raises(ae.ParameterError, match=r"fails in beyond .* index 50 is outside 0 to 2"):
         load_decide(stray)
 
 
