@@ -1,6 +1,9 @@
 # Every target sets up what it needs in .venv by itself; all it takes is python3 with venv.
 PYTHON ?= python3
 BIN := .venv/bin
+# Programs start hundreds of times, so Python must store the bytecode of what they import, even where
+# the environment says not to. Then pip need not compile all that it installs.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: docs pictures dist matrix neighbours paper test test-fast oracles tests-all tests-fast style types layers demo crash-test fuzz bench bench-field bench-live test-gpu bench-gpu bench-service bench-lag real inference planning regret lint system clean help
 
@@ -33,8 +36,9 @@ help:
 paper: .venv/installed-paper
 	$(BIN)/aftereffect reproduce --out paper
 
-# Types and layers are checked while the tests run: each takes one core.
-test: style system
+# Two things at a time: each takes one core. Only the tests take all.
+test:
+	$(MAKE) --no-print-directory --jobs=2 style system
 	$(MAKE) --no-print-directory --jobs=2 tests-all types layers docs
 
 test-fast: style
@@ -42,9 +46,7 @@ test-fast: style
 
 # Workers take all cores already: threads within matrix products would only be in each other's way.
 # The number of workers, and the order of files, longest first, are in conftest.py.
-# Tests start the package hundreds of times, so Python must store its bytecode, even where the
-# environment says not to.
-PYTEST := OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --numprocesses auto
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto
 
 tests-all: .venv/installed-dev
 	$(PYTEST) --dist loadfile --no-loadscope-reorder
@@ -158,7 +160,7 @@ system:
 # The constraints pin what is installed, and through the environment also what builds it.
 .venv/installed-%: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[$*]'
 	touch $@
 
 clean:

@@ -10,6 +10,7 @@ import aftereffect as ae
 from aftereffect._core import SlotKernels
 from aftereffect.policies._season import find_median, learn_season, scratch_size
 from aftereffect.policies.base import round_kernels
+from aftereffect.simulation import load_decide
 from aftereffect.testing import check_policy
 from aftereffect.testing.simulated import _check_continues, _check_decisions, _check_late
 
@@ -285,6 +286,20 @@ def test_a_faulty_decision_in_machine_code_is_told_without_a_window():
     message = r"must return \(arm, slots\): an arm .* slot, as whole .*, got \(9, 1\) at slot 500"
     with pytest.raises(ae.ParameterError, match=message):
         ae.simulate(faulty, ae.SeasonalBandit([0, 0.1], slot="1d"), 600, 2)
+
+
+@pytest.mark.compiled
+def test_a_kernel_that_leaves_its_arrays_is_not_compiled_for_live_decisions():
+    """Machine code would write whatever lies there."""
+
+    def beyond(state, params, t, rng):
+        state.probabilities[50] = 1.0
+        return 0, 1
+
+    kernels = SlotKernels(beyond, ae.FixedSwitchback().kernels().observe)
+    stray = type("Stray", (ae.FixedSwitchback,), {"kernels": lambda self: kernels})()
+    with pytest.raises(ae.ParameterError, match=r"fails in beyond .* index 50 is outside 0 to 2"):
+        load_decide(stray)
 
 
 @pytest.mark.compiled
