@@ -2,7 +2,9 @@
 
 import json
 import pickle
+import time
 from concurrent.futures import BrokenExecutor, Executor, Future
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -44,6 +46,20 @@ def test_a_plan_is_the_same_with_other_processes_and_after_a_stop(tmp_path, monk
     next(tmp_path.glob("*.json")).write_text("[[1]]")  # is damaged, and played again
     assert make_plan(power=True, folder=tmp_path).digest == plan.digest
     assert make_plan(power=True, seed=2).digest != plan.digest
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_folder_is_free_as_soon_as_a_plan_is_made(tmp_path):
+    """Processes of the plan end a little later, and have its files open until then."""
+    with _work.open_folder(tmp_path):
+        late = get_context("fork").Process(target=time.sleep, args=(60,))
+        late.start()
+    try:
+        with _work.open_folder(tmp_path):
+            assert late.is_alive()
+    finally:
+        late.kill()
+        late.join()
 
 
 class Only(Executor):

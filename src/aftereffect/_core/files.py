@@ -107,7 +107,10 @@ def lock_folder(folder: Path) -> Iterator[None]:
             return
         for draft in folder.glob(f"{_DRAFT}*"):
             draft.unlink(missing_ok=True)
-        yield
+        try:
+            yield
+        finally:  # processes that were forked meanwhile hold the file, and may end later
+            fcntl.flock(lock, fcntl.LOCK_UN)
 
 
 @contextmanager
