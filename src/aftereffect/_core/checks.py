@@ -10,12 +10,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from decimal import Decimal
 from numbers import Integral, Real
+from typing import TypeVar
 from unicodedata import normalize
 
 import numpy as np
 
 from aftereffect._core.files import short_repr, suggest
 from aftereffect.errors import ParameterError
+
+Word = TypeVar("Word", bound=str)
 
 #: Slots are counted in float64 state, which is exact up to here.
 MAX_SLOTS = 2**53
@@ -83,13 +86,14 @@ def check_flag(name: str, value: object) -> bool:
     return bool(value)
 
 
-def check_choice(name: str, value: object, known: Iterable[str]) -> str:
+def check_choice(name: str, value: object, known: Iterable[Word]) -> Word:
     """One of some words."""
     words = list(known)
-    if not isinstance(value, str) or value not in words:
-        hint = suggest(value if isinstance(value, str) else "", words)
-        raise ParameterError(f"unknown {name} {short_repr(value)}: {hint}")
-    return value
+    for word in words:
+        if isinstance(value, str) and word == value:
+            return word
+    hint = suggest(value if isinstance(value, str) else "", words)
+    raise ParameterError(f"unknown {name} {short_repr(value)}: {hint}")
 
 
 def check_lag(name: str, value: object, *, at_least: int = 0) -> int:

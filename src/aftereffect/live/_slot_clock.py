@@ -127,7 +127,7 @@ def make_clock(slot: object, start: object, timezone: object) -> SlotClock:
         begin = begin.astimezone(zone).replace(tzinfo=None)
     # A start that follows a history may be a time that clocks skip: then it is an hour later.
     begin = begin.replace(tzinfo=zone).astimezone(UTC).astimezone(zone).replace(tzinfo=None)
-    return SlotClock(length, begin, timezone)  # type: ignore[arg-type]  # it was checked
+    return SlotClock(length, begin, timezone)
 
 
 def place_history(
@@ -290,8 +290,7 @@ def _check_length(slots: int) -> None:
 
 def _find_length(slot: object) -> timedelta:
     """The length of a slot, by its name."""
-    name = check_choice("slot", slot, SLOT_LENGTHS)
-    return SLOT_LENGTHS[name][0]  # type: ignore[index]  # it is one of the names
+    return SLOT_LENGTHS[check_choice("slot", slot, SLOT_LENGTHS)][0]
 
 
 def _find_wall(row: TimedTotal, timezone: str) -> datetime:

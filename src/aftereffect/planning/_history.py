@@ -116,8 +116,7 @@ class Description(NamedTuple):
 
 def read_past(history: HistoryLike, slot: str) -> tuple[Past, datetime | None]:
     """Read and check a history; return it, and when its first slot begins, if that is known."""
-    check_choice("slot", slot, SLOT_LENGTHS)
-    name: SlotName = slot  # type: ignore[assignment]  # it was checked
+    name = check_choice("slot", slot, SLOT_LENGTHS)
     source, dated = _read(history, name)
     week = Calendar(SLOT_LENGTHS[name][1]).slots_per_week
     most = _MAX_WEEKS * week if week > 1 else _MAX_WEEKLY_SLOTS

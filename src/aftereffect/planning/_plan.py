@@ -24,6 +24,7 @@ from aftereffect.inference import PlannedCourse
 from aftereffect.planning._history import Description
 from aftereffect.planning._promises import Estimate, Promise
 from aftereffect.planning._worlds import POWER_LIFTS
+from aftereffect.rewards import SlotName
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -73,7 +74,7 @@ class Plan:
     1.0
     """
 
-    slot: str
+    slot: SlotName
     weeks: int
     arms: int
     lift: tuple[float, float]
@@ -184,7 +185,7 @@ class Plan:
         return tuple(
             PlannedCourse(
                 promise.design,
-                self.slot,  # type: ignore[arg-type]  # it was checked
+                self.slot,
                 self.arms,
                 self.weeks * self.slots_per_week,
                 promise.loss.mean,
