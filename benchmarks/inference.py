@@ -36,7 +36,7 @@ from tables import replace_between_markers, split_at_markers
 
 BEGIN, END = "<!-- inference: written by make inference -->", "<!-- /inference -->"
 SERIES = str(Path(__file__).parent / "data" / "traffic.csv.gz")
-HOURS, SEED, ALPHA, BATCH = 8 * 7 * 24, 74_000, 0.05, 25
+HOURS, SEED, ALPHA, BATCH = 8 * 7 * 24, 95_000, 0.05, 25
 #: The share of the control, and the loss per slot at which the rule stops, as a part of its mean.
 SHARE, LOSS = 0.2, 0.001
 DELAY = "interval(0, 11)"
