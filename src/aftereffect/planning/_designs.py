@@ -13,6 +13,7 @@ from aftereffect.policies import (
     Floors,
     Policy,
     RecordingState,
+    check_anonymous,
 )
 
 #: The share of the control in the adaptive design.
@@ -60,7 +61,7 @@ def list_designs(past: Past, arms: int, lags: Range, slots: int) -> list[Policy]
 
 def check_design(design: Policy | str, arms: int, slots: int) -> Policy:
     """Check that a design can be planned with so many arms and slots."""
-    policy = as_spec(design, Policy)
+    policy = check_anonymous(as_spec(design, Policy))
     policy.params(arms, slots)
     if isinstance(policy, FixedSwitchback):
         needed = policy.block * policy.blocks_per_arm * arms

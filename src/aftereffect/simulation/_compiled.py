@@ -38,12 +38,12 @@ from aftereffect._core import (
     DecideSlots,
     Engine,
     Params,
-    PolicyKernels,
     SlotKernels,
     State,
     sources_digest,
 )
 from aftereffect.errors import ParameterError
+from aftereffect.policies import Kernels, make_take_state, stack_states
 from aftereffect.simulation._contents import Contents, list_globals, strip_locations
 from aftereffect.simulation._driver import (
     BatchPlay,
@@ -51,8 +51,6 @@ from aftereffect.simulation._driver import (
     make_batch_driver,
     make_decision,
     make_driver,
-    make_take_state,
-    stack_states,
 )
 
 _UNUSED_DAYS = 30
@@ -85,7 +83,7 @@ _LOCATION, _STEP = (
 
 
 def compile_batch_driver(
-    policy: PolicyKernels | SlotKernels, engine: Engine, state: State, params: Params
+    policy: Kernels, engine: Engine, state: State, params: Params
 ) -> BatchPlay:
     """Compile the batch driver for these kernels; it runs without the interpreter's lock.
 
