@@ -210,8 +210,9 @@ class Experiment:
             unit,
             stop_when_loss_below,
             read_guardrails(guardrails),
-            plan,  # type: ignore[arg-type]  # the settings choose one course of it
         )
+        if plan is not None:
+            wanted = wanted.with_plan(plan)
         if wanted.name in (".", ".."):  # no web address can have such a part
             raise ParameterError(f"an experiment cannot be named {wanted.name!r}: add a letter")
         check_playable(wanted)

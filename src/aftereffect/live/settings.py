@@ -4,7 +4,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -147,6 +147,11 @@ class Settings:
             with name_field(name):
                 object.__setattr__(self, name, check(getattr(self, name)))
         object.__setattr__(self, "arms", order_arms(self.arms, self.control))
+
+    def with_plan(self, plan: object) -> "Settings":
+        """The same settings, with what a plan promised of such an experiment."""
+        with name_field("plan"):
+            return replace(self, plan=_choose_course(plan, self))
 
     @cached_property
     def clock(self) -> SlotClock | None:

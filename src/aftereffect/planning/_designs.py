@@ -20,6 +20,9 @@ from aftereffect.policies import (
 CONTROL_SHARE = 0.1
 #: Blocks of fixed switchbacks, in lags; the part of the experiment in which arms are compared.
 _BLOCKS, _COMPARED = (1.0, 2.0, 4.0), 0.25
+#: Fixed switchbacks are played in so many times as many worlds: they are that much faster, and a
+#: few worlds in which they end with a wrong arm decide what they lose.
+_FIXED_TIMES = 8
 #: Passes over all arms that a fixed switchback has at least.
 MIN_PASSES = 2
 
@@ -57,6 +60,15 @@ def list_designs(past: Past, arms: int, lags: Range, slots: int) -> list[Policy]
             passes = max(int(_COMPARED * slots) // (block * arms), MIN_PASSES)
             fixed.append(FixedSwitchback(block, passes))
     return [adaptive, *fixed]
+
+
+def count_worlds(design: Policy, runs: int) -> int:
+    """In how many worlds a design is played, if others are played in so many.
+
+    >>> count_worlds(FixedSwitchback(24, 3), 64)
+    512
+    """
+    return runs * _FIXED_TIMES if isinstance(design, FixedSwitchback) else runs
 
 
 def check_design(design: Policy | str, arms: int, slots: int) -> Policy:
