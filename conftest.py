@@ -98,7 +98,7 @@ LONGEST = (
     "tests/service/test_service_timeline.py",
     "tests/service/test_client.py",
     "tests/live/test_feeds.py",
-    "tests/policies/test_adversarial_policies.py",
+    "tests/policies/test_learners.py",
     "tests/service/test_results.py",
     "tests/simulation/test_own_code.py",
     "tests/cli/test_simulate.py",
