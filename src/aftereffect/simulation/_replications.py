@@ -4,7 +4,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -24,6 +24,7 @@ from aftereffect._core import (
     describe_code,
 )
 from aftereffect.bandits import Bandit, EngineName
+from aftereffect.errors import ParameterError
 from aftereffect.policies import (
     AttributedPolicy,
     Kernels,
@@ -45,13 +46,16 @@ from aftereffect.simulation._rehearsal import rehearse
 if TYPE_CHECKING:
     from aftereffect.simulation._cuda import DeviceDriver
 
-#: The engines of bandits, and the roundwise one on a GPU.
-EngineChoice: TypeAlias = Literal["roundwise", "slotwise", "cuda"]
+#: The engines of bandits, and the roundwise one on a GPU, in double and in single precision.
+EngineChoice: TypeAlias = Literal["roundwise", "slotwise", "cuda", "cuda-single"]
 ENGINE_CHOICES: tuple[EngineChoice, ...] = get_args(EngineChoice)
 #: What a user may ask for: one of them, or whichever fits.
-EngineRequest: TypeAlias = Literal["roundwise", "slotwise", "cuda", "auto"]
+EngineRequest: TypeAlias = Literal["roundwise", "slotwise", "cuda", "cuda-single", "auto"]
 #: With `auto` a GPU plays studies of at least so many replications, and slots of all of them.
 AUTO_REPLICATIONS, AUTO_SLOTS = 10_000, 10**9
+#: The most slots in single precision. Sums of so many rewards change with each further one by a
+#: sixteenth at least; a hundred times as many would not.
+MAX_SINGLE_SLOTS = 10**6
 
 #: A function that turns kernels into a batch driver.
 Builder = Callable[[Kernels, Engine, State, Params], BatchPlay]
@@ -75,22 +79,41 @@ def recipe_of(engine: EngineChoice) -> EngineName:
     >>> recipe_of("cuda")
     'roundwise'
     """
-    return "roundwise" if engine == "cuda" else engine
+    return "slotwise" if engine == "slotwise" else "roundwise"
 
 
-def choose_engine(request: EngineRequest, slots: int, replications: int, own: str) -> EngineChoice:
+def is_for_gpu(engine: EngineChoice) -> bool:
+    """Tell whether an engine plays on a GPU.
+
+    >>> is_for_gpu("cuda-single"), is_for_gpu("slotwise")
+    (True, False)
+    """
+    return engine in ("cuda", "cuda-single")
+
+
+def choose_engine(
+    request: EngineRequest, policies: Iterable[Policy], slots: int, replications: int, own: str
+) -> EngineChoice:
     """Return the engine for a study of so many slots each.
 
     With `auto`, a GPU plays large studies, if there is one; but not ones with code from outside of
-    this package (`own` describes it), which may not compile for it.
+    this package (`own` describes it), which may not compile for it, nor policies that look at every
+    slot: they keep all that they saw, and what a GPU plays at a time does not fit into its caches.
 
-    >>> choose_engine("auto", 1_000, 20, own="")
+    >>> choose_engine("auto", [], 1_000, 20, own="")
     'roundwise'
     """
+    seeing = next((each for each in policies if isinstance(each.kernels(), SlotKernels)), None)
+    if request == "cuda-single" and (slots > MAX_SINGLE_SLOTS or seeing is not None):
+        given = f"a horizon of {slots:,}" if seeing is None else f"{seeing}, which looks at each"
+        raise ParameterError(
+            f"the engine 'cuda-single' plays policies of rounds, for at most {MAX_SINGLE_SLOTS:,} "
+            f"slots, got {given}: use the engine 'cuda'"
+        )
     if request != "auto":
         return request
     is_small = replications < AUTO_REPLICATIONS or slots * replications < AUTO_SLOTS
-    if is_small or own or find_spec("numba_cuda") is None:
+    if is_small or own or seeing is not None or find_spec("numba_cuda") is None:
         return "roundwise"
     from aftereffect.simulation._cuda import has_device
 
@@ -244,10 +267,13 @@ def prepare(task: Task, build: Builder = compile_driver, engine: Engine | None =
     chosen = engine or task.bandit_engine()
     params = task.policy.params(task.bandit.arms, task.horizon)
     state = task.initial_state()
-    if task.engine == "cuda":
+    if is_for_gpu(task.engine):
         from aftereffect.simulation._cuda import DeviceDriver
 
-        device = DeviceDriver(task.policy.kernels(), chosen, state, params, task.bandit.arms)
+        real = np.float32 if task.engine == "cuda-single" else np.float64
+        device = DeviceDriver(
+            task.policy.kernels(), chosen, state, params, task.bandit.arms, real=real
+        )
         return Prepared(None, chosen, params, task.made_by, device)
     play_batch = build(task.policy.kernels(), chosen, state, params)
     return Prepared(play_batch, chosen, params, task.made_by)

@@ -38,6 +38,7 @@ from aftereffect.simulation._replications import (
     PreparedTasks,
     Runs,
     Task,
+    is_for_gpu,
     run_chunk,
 )
 
@@ -203,13 +204,13 @@ class _Job:
 
     def count_players(self, workers: Workers) -> int:
         """Count the chunks that are played at a time: threads share the GPU of this process."""
-        return 1 if self.task.engine == "cuda" and not workers.elsewhere else workers.size
+        return 1 if is_for_gpu(self.task.engine) and not workers.elsewhere else workers.size
 
     def next_chunk(self, workers: Workers) -> range:
         """Choose which replications to hand out next."""
         left = len(self.task.replications) - self._handed_out
         least = count = 1
-        if self.task.engine == "cuda":
+        if is_for_gpu(self.task.engine):
             wanted = min(_FIRST_SLOTS // self.task.horizon, _FIRST_MOST)
             least = count = min(max(wanted, _FIRST_LEAST), left)
         if self.cost.replications:
