@@ -174,20 +174,20 @@ def test_another_total_is_a_conflict(third_round):
     refused(
         third_round,
         ae.ConflictError,
-        "slot 3 has the total 7, got 8.5: pass revise",
+        "slot 3 has the total 7, got 8.5: give --revise",
         lambda: third_round.tell(3, 8.5),
     )
     refused(
         third_round,
         ae.ConflictError,
-        "slot 3 has the total 7, got missing: pass revise",
+        "slot 3 has the total 7, got missing: give --revise",
         lambda: third_round.mark_missing(3),
     )
     third_round.mark_missing(4)
     refused(
         third_round,
         ae.ConflictError,
-        "slot 4 is missing, got 0: pass revise",
+        "slot 4 is missing, got 0: give --revise",
         lambda: third_round.tell(4, 0),
     )
 

@@ -321,7 +321,7 @@ def _check_added(
             given = "nothing" if number is None else notation(number)
             raise ConflictError(
                 f"slot {slot} has the {name} {notation(known)}, got {given}: "
-                "pass revise to replace it",
+                "give --revise or revise=True to replace it",
                 {what: {name: known}},
                 {what: {name: number}},
             )
@@ -360,7 +360,7 @@ def _check_revision(
         before, after = f"{before} with {arms[known.arm or 0]}", f"{after} with {arms[arm or 0]}"
     recorded = f"is {before}" if known.total is None else f"has the total {before}"
     advice = (
-        "pass revise to replace it"
+        "give --revise or revise=True to replace it"
         if can_change
         else "a decision depends on it, so it cannot be revised"
     )
