@@ -98,7 +98,7 @@ layers: .venv/installed-dev
 	$(BIN)/lint-imports
 
 oracles: .venv/installed-dev
-	AFTEREFFECT_REWRITE_ORACLES=1 $(BIN)/pytest tests/bandits -k independent_simulators
+	AFTEREFFECT_REWRITE_ORACLES=1 $(BIN)/pytest tests/bandits tests/policies/test_oracles.py -k independent_simulators
 
 demo: .venv/installed-service
 	$(BIN)/aftereffect demo

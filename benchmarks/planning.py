@@ -41,7 +41,7 @@ from tables import replace_between_markers, split_at_markers
 
 BEGIN, END = "<!-- planning: written by make planning -->", "<!-- /planning -->"
 SERIES = str(Path(__file__).parent / "data" / "traffic.csv.gz")
-SEED, WEEK = 91_500, 168
+SEED, WEEK = 123_000, 168
 #: Weeks in which a larger share of the slots has no total are not planned with.
 MAX_HOLES = 0.25
 #: Weeks of the history, weeks before it that still arrive in it, and weeks of the experiment.

@@ -49,7 +49,10 @@ def test_heavy_modules_are_not_imported_before_use(statement):
     ("kind", "sample"),
     [
         (ae.Delay, samples.DELAYS),
-        (ae.Policy, (*samples.POLICIES, *samples.SLOT_POLICIES)),
+        (
+            ae.Policy,
+            (*samples.POLICIES, *samples.SLOT_POLICIES, *samples.ATTRIBUTED_POLICIES),
+        ),
         (ae.growth.Growth, samples.GROWTHS),
         (ae.rewards.RewardLaw, samples.REWARDS),
         (ae.Bandit, (*samples.BANDITS, *samples.ADVERSARIAL, *samples.DEMAND)),

@@ -89,9 +89,6 @@ class SlotState(ExperimentState):
     def is_learned(self, slot: int) -> bool:
         return slot < self.shown and slot not in self.changed
 
-    def can_revise(self, slot: int) -> bool:
-        return True
-
     def find_outstanding(self, slot: int) -> int | None:
         return self.played[slot] if slot in self.unanswered else None
 

@@ -13,6 +13,7 @@ from aftereffect.policies import (
     Floors,
     Policy,
     RecordingState,
+    check_anonymous,
 )
 
 #: The share of the control in the adaptive design.
@@ -72,7 +73,7 @@ def count_worlds(design: Policy, runs: int) -> int:
 
 def check_design(design: Policy | str, arms: int, slots: int) -> Policy:
     """Check that a design can be planned with so many arms and slots."""
-    policy = as_spec(design, Policy)
+    policy = check_anonymous(as_spec(design, Policy))
     policy.params(arms, slots)
     if isinstance(policy, FixedSwitchback):
         needed = policy.block * policy.blocks_per_arm * arms

@@ -36,13 +36,13 @@ from aftereffect._core import (
     DecideSlots,
     Engine,
     Params,
-    PolicyKernels,
     SlotKernels,
     State,
     require_extra,
     sources_digest,
 )
 from aftereffect.errors import ParameterError
+from aftereffect.policies import Kernels, make_take_state, stack_states
 from aftereffect.simulation._contents import Contents, list_globals, strip_locations
 from aftereffect.simulation._driver import (
     BatchPlay,
@@ -50,8 +50,6 @@ from aftereffect.simulation._driver import (
     make_batch_driver,
     make_decision,
     make_driver,
-    make_take_state,
-    stack_states,
 )
 
 require_extra("simulation")
@@ -89,7 +87,7 @@ _LOCATION, _STEP = (
 
 
 def compile_batch_driver(
-    policy: PolicyKernels | SlotKernels, engine: Engine, state: State, params: Params
+    policy: Kernels, engine: Engine, state: State, params: Params
 ) -> BatchPlay:
     """Compile the batch driver for these kernels; it runs without the interpreter's lock.
 
