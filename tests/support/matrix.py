@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 #: What is tested in each environment: no compiler cache, server or browser is needed.
 TESTS = (
     *("tests/core/test_spec.py", "tests/delays", "tests/rewards", "tests/theory"),
-    *("tests/live/test_rules.py", "tests/live/test_exports.py"),
+    *("tests/live/rules", "tests/live/test_exports.py"),
 )
 TOOLS = ("pytest", "pytest-xdist", "hypothesis", "scipy")
 EXTRAS = "plot,data,service"

@@ -210,8 +210,9 @@ class Experiment:
             unit,
             stop_when_loss_below,
             read_guardrails(guardrails),
-            plan,  # type: ignore[arg-type]  # the settings choose one course of it
         )
+        if plan is not None:
+            wanted = wanted.with_plan(plan)
         if wanted.name in (".", ".."):  # no web address can have such a part
             raise ParameterError(f"an experiment cannot be named {wanted.name!r}: add a letter")
         check_playable(wanted)
@@ -340,8 +341,8 @@ class Experiment:
             Numbers of the guardrails, in the same way. They may come later: tell the same total
             again, with them.
         revise
-            Replace what is recorded. Where the policy learns from rounds, this is possible until a
-            decision depends on it; where it looks at every slot, always.
+            Replace what is recorded, however old it is. Decisions that were made stand, and later
+            ones use what is known then. The log keeps both.
         confirm
             Accept the total even if it is far from all others.
 

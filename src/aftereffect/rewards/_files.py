@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, SupportsFloat, SupportsIndex, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -293,8 +293,10 @@ def _read_number(given: object, decimal: str) -> float:
         if "_" in text or not text.isascii():
             raise ValueError
         given = text
+    if not isinstance(given, str | SupportsFloat | SupportsIndex):
+        raise ValueError
     try:
-        number = float(given)  # type: ignore[arg-type]  # whatever it is, it is tried
+        number = float(given)
     except (TypeError, OverflowError):
         raise ValueError from None
     if math.isinf(number) or isinstance(given, bool):

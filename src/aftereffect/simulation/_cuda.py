@@ -22,14 +22,12 @@ from aftereffect._core import (
     Engine,
     Matrix,
     Params,
-    PolicyKernels,
-    SlotKernels,
     Slots,
     State,
     require_extra,
 )
 from aftereffect.errors import ParameterError
-from aftereffect.policies import map_arrays
+from aftereffect.policies import Kernels, map_arrays
 from aftereffect.simulation._compiled import Clones, one_line_error
 from aftereffect.simulation._driver import make_driver
 from aftereffect.simulation._philox import METHODS, STREAM_WORDS, Stream, seed_key
@@ -77,7 +75,7 @@ class DeviceDriver:
 
     def __init__(
         self,
-        policy: PolicyKernels | SlotKernels,
+        policy: Kernels,
         engine: Engine,
         state: State,
         params: Params,

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from aftereffect._core import (
+    AttributedKernels,
     DecideSlots,
     Engine,
     Matrix,
     Params,
-    PolicyKernels,
     SlotKernels,
     Slots,
     State,
@@ -25,7 +25,13 @@ from aftereffect._core import (
 )
 from aftereffect.bandits import Bandit, EngineName
 from aftereffect.errors import ParameterError
-from aftereffect.policies import Policy
+from aftereffect.policies import (
+    AttributedPolicy,
+    Kernels,
+    Policy,
+    make_take_state,
+    stack_states,
+)
 from aftereffect.simulation._contents import describe_own_code
 from aftereffect.simulation._driver import (
     BATCH,
@@ -34,8 +40,6 @@ from aftereffect.simulation._driver import (
     bad_decision,
     make_batch_driver,
     make_driver,
-    make_take_state,
-    stack_states,
 )
 from aftereffect.simulation._rehearsal import rehearse
 
@@ -57,19 +61,15 @@ AUTO_STATE = 2**18
 MAX_SINGLE_SLOTS = 10**6
 
 #: A function that turns kernels into a batch driver.
-Builder = Callable[[PolicyKernels | SlotKernels, Engine, State, Params], BatchPlay]
+Builder = Callable[[Kernels, Engine, State, Params], BatchPlay]
 
 
-def interpret_driver(
-    policy: PolicyKernels | SlotKernels, engine: Engine, state: State, params: Params
-) -> BatchPlay:
+def interpret_driver(policy: Kernels, engine: Engine, state: State, params: Params) -> BatchPlay:
     """Make the batch driver in plain Python, for tests and for stepping through in a debugger."""
     return make_batch_driver(make_driver(policy, engine.kernels), make_take_state(state))
 
 
-def compile_driver(
-    policy: PolicyKernels | SlotKernels, engine: Engine, state: State, params: Params
-) -> BatchPlay:
+def compile_driver(policy: Kernels, engine: Engine, state: State, params: Params) -> BatchPlay:
     """Compile the batch driver. Only this imports numba."""
     from aftereffect.simulation._compiled import compile_batch_driver
 
@@ -187,7 +187,11 @@ def give_facts(policy: Policy, bandit: Bandit) -> Policy:
     >>> print(give_facts(ae.Clw(), ae.StochasticBandit([0.9, 0.5], ae.Interval(3, 7))))
     clw(d=8, variant=jmlr, base=tsallis)
     """
-    return policy.with_delay_facts(bandit.delay_facts).with_calendar(bandit.calendar)
+    known = policy.with_delay_facts(bandit.delay_facts).with_calendar(bandit.calendar)
+    if isinstance(known, AttributedPolicy):
+        bandit.count_pending()  # refuses bandits that have totals only
+        return known.with_delay(bandit.delay, bandit.arms)
+    return known
 
 
 @dataclass(frozen=True)
@@ -217,8 +221,16 @@ class Task:
 
     def initial_state(self) -> State:
         """A fresh state of the policy for one run."""
+        if isinstance(self.policy, AttributedPolicy):
+            return self.policy.initial_within(self.bandit.arms, self.bandit.count_pending())
         slots = self.horizon + self.bandit.history_slots
         return self.policy.initial_for(self.bandit.arms, slots, self.bandit.covariate_count)
+
+    def bandit_engine(self) -> Engine:
+        """The bandit, prepared for the policy."""
+        if isinstance(self.policy, AttributedPolicy):
+            return self.bandit.attributed(self.horizon)
+        return self.bandit.engine(recipe_of(self.engine), self.horizon)
 
     def only(self, replications: range) -> "Task":
         """Return the same task for some of the replications."""
@@ -268,7 +280,7 @@ def prepare(task: Task, build: Builder = compile_driver, engine: Engine | None =
     """
     if describe_own_code(task.policy):
         rehearse(task.policy, task.bandit.arms, task.horizon)
-    chosen = engine or task.bandit.engine(recipe_of(task.engine), task.horizon)
+    chosen = engine or task.bandit_engine()
     params = task.policy.params(task.bandit.arms, task.horizon)
     state = task.initial_state()
     if is_for_gpu(task.engine):
@@ -402,9 +414,12 @@ def _check_decisions(task: Task, runs: Runs) -> None:
     if len(ended) == 0:
         return
     regret, pulls, rounds = (each[ended[0]] for each in runs)
-    plays_slots = isinstance(task.policy.kernels(), SlotKernels)
-    fields = pulls[:2] if plays_slots else (*pulls[:2], regret[0])
-    decision = tuple(int(each) if each.is_integer() else each for each in map(float, fields))
-    raise bad_decision(
-        str(task.policy), task.bandit.arms, -1 - int(rounds), decision, plays_slots=plays_slots
-    )
+    kernels = task.policy.kernels()
+    fields = [float(each) for each in (*pulls[:2], regret[0])]
+    decision = tuple(int(each) if each.is_integer() else each for each in fields)
+    shown: object = decision
+    if isinstance(kernels, AttributedKernels):
+        shown = decision[0]
+    elif isinstance(kernels, SlotKernels):
+        shown = decision[:2]
+    raise bad_decision(str(task.policy), kernels, task.bandit.arms, -1 - int(rounds), shown)

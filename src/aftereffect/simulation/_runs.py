@@ -21,7 +21,7 @@ from aftereffect._core import (
 from aftereffect.bandits import Bandit
 from aftereffect.delays import ARM, REWARD, TOTAL
 from aftereffect.errors import ParameterError
-from aftereffect.policies import Policy
+from aftereffect.policies import Policy, check_anonymous
 from aftereffect.simulation._plot import plot_pulls
 from aftereffect.simulation._replications import Task, prepare, run_batch
 
@@ -188,6 +188,7 @@ def trace_run(policy: Policy, bandit: Bandit, horizon: int, seed: int, replicati
             f"a trace can have at most {MAX_TRACE_SLOTS:,} slots, got a horizon of {horizon:,}"
         )
     check_memory(_BYTES_PER_SLOT * horizon, "slots")
+    check_anonymous(policy)
     task = Task(
         policy=policy,
         bandit=bandit,
