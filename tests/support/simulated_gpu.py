@@ -130,6 +130,7 @@ def main():
         ("ucb1", 10**3, 10**4),
         (Faulty(), 10**5, 10**4),
         ("fixed-switchback(3)", 10**5, 10**4),
+        ("adaptive-switchback", 10**5, 10**4),
     )
     asked = [
         plan_study(policy, THREE("immediate"), slots, count, engine="auto")
