@@ -352,7 +352,7 @@ def test_numbers_are_recorded_added_and_revised():
 
 
 def test_a_total_that_was_learned_is_not_learned_again():
-    """Policies that learn from rounds cannot revise such a total; its guardrails may still come."""
+    """Its guardrails may still come, and change nothing else."""
     experiment = ae.Experiment.create(
         "shop", storage="memory://", guardrails=[REFUNDS], **ROUNDS | {"policy": "ars-ucb"}
     )

@@ -23,7 +23,8 @@ from hypothesis.stateful import (
 
 import aftereffect as ae
 from aftereffect.inference import Effect
-from aftereffect.live import _results, _slot_state, _state, chain_start, make_state
+from aftereffect.live import _journal, _results, _slot_state, _state, chain_start, make_state
+from aftereffect.live._reading import fold_events
 from aftereffect.live._snapshots import take_snapshot
 
 ARMS = ("A", "B", "C")
@@ -240,10 +241,12 @@ class Machine(RuleBasedStateMachine):
 
     def is_fixed(self, number, revise):
         """Whether a total that was recorded for a slot cannot be replaced."""
-        before = self.totals_by_slot.get(number)
-        return before is not None and not (
-            revise and (before[0] is None or number not in self.learned)
-        )
+        return number in self.totals_by_slot and not revise
+
+    def forget(self, number, total, played):
+        """A total is replaced: what was learned stays learned, unless it is taken away from its arm."""
+        if total is None or played != self.totals_by_slot.get(number, (None, None))[1]:
+            self.learned.discard(number)
 
     def note(self, number, total):
         """A total was recorded, of the arm that was advised."""
@@ -351,8 +354,8 @@ class Machine(RuleBasedStateMachine):
         change = "unchanged" if same else "revised" if before is not None else "recorded"
         assert call_tell() == (number, total, change, played)
         if not same:
+            self.forget(number, total, played)
             self.totals_by_slot[number] = total, played
-            self.learned.discard(number)
 
     @precondition(lambda self: self.totals_by_slot)
     @rule(
@@ -461,6 +464,8 @@ class Machine(RuleBasedStateMachine):
     def the_log_is_what_was_answered_and_recorded(self):
         with self.clients[0].storage.reading(self.clients[0].record.id) as view:
             new = view.events(len(self.events), 10**6)
+            fold_events(self.fold, self.clients[0].record, view, new)
+        folded = as_one(self.fold)  # `verify` folds all again, at the end
         self.events += new
         events = self.events
         decisions = [(e.slot, ARMS[e.arm], e.round) for e in events if e.kind == "decision"]
@@ -486,7 +491,6 @@ class Machine(RuleBasedStateMachine):
         stops = [event for event in events if event.kind == "stop"]
         assert sorted(ARMS[event.arm] for event in stops) == sorted(self.stopped)
         assert {event.slot for event in stops} <= set(self.decided)
-        folded = as_one(self.fold.fold_all(new))  # `verify` folds all again, at the end
         for client in self.clients:
             with client._log.reading() as (_, state):
                 assert as_one(state) == folded
@@ -519,6 +523,24 @@ class Machine(RuleBasedStateMachine):
             brought = [total for total, played in totals.values() if played == arm.arm]
             assert arm.mean == (pytest.approx(sum(brought) / len(brought)) if brought else None)
             assert arm.pulls == sum(slot.arm == arm.arm for slot in self.decided.values())
+
+    @invariant()
+    def the_policy_knows_what_is_known_now(self):
+        """UCB1 adds up the totals that it has learned: each counts as it was told last, whatever it was before."""
+        if not self.settings["policy"].startswith(("ucb1", "floors(ucb1")):
+            return
+        with self.clients[0]._log.reading() as (_, state):
+            ahead = state.look_ahead()._copy()
+            if ahead.journal is not None:  # the next round to close or begin would do so
+                ahead._play_again(ahead.journal)
+            known = ahead.policy_state
+        known = getattr(known, "base", known)
+        learned = self.learned | (self.learnable() if self.is_complete() else set())
+        for number, arm in enumerate(ARMS):
+            of_arm = [self.totals_by_slot[slot] for slot in learned]
+            of_arm = [total for total, played in of_arm if played == arm]
+            assert known.pulls[number] == len(of_arm)
+            assert known.total[number] == pytest.approx(sum(of_arm) / 10)
 
     def teardown(self):
         checked = self.clients[0].verify()
@@ -570,8 +592,9 @@ class SlotMachine(Machine):
     def postpone(self, first, gap):
         """Blocks end when they were planned to."""
 
-    def is_fixed(self, number, revise):
-        return number in self.totals_by_slot and not revise
+    def forget(self, number, total, played):
+        """A total was replaced: the policy learns it with the next block."""
+        self.learned.discard(number)
 
 
 def as_one(state):
@@ -581,6 +604,7 @@ def as_one(state):
 
 @pytest.mark.parametrize("machine", [Machine, SlotMachine])
 def test_whatever_clients_do_the_promises_hold(machine, connect, request, monkeypatch):
+    monkeypatch.setattr(_journal, "_STEPS", 2)  # so that many states are kept, and many left out
     monkeypatch.setattr(_slot_state, "_ROOM", 8)  # so that the state of a policy grows
     monkeypatch.setattr(_results, "analyse", analyse)
     monkeypatch.setattr(_state, "_JUDGED_AGAIN", 0)

@@ -220,27 +220,30 @@ def test_a_revision_while_the_round_is_open(third_round):
     assert third_round.verify().whole
 
 
-def test_no_revision_after_a_decision_was_made_by_it(banner):
+def test_a_decision_stands_though_its_total_is_replaced(banner):
     banner.ask()
     banner.tell(0, 6)
     assert (
         banner.tell(0, 7, revise=True).change == "revised"
     )  # its round is complete, but nothing was decided since
-    banner.ask()
-    why = "a decision depends on it"
-    for revise in (False, True):
-        refused(
-            banner,
-            ae.ConflictError,
-            f"slot 0 has the total 7, got 8: {why}",
-            lambda r=revise: banner.tell(0, 8, revise=r),
-        )
-    refused(
-        banner,
-        ae.ConflictError,
-        f"slot 0 has the total 7, got missing: {why}",
-        lambda: banner.mark_missing(0, revise=True),
-    )
+    decided = banner.ask()
+    for got, call in (
+        ("8", lambda: banner.tell(0, 8)),
+        ("missing", lambda: banner.mark_missing(0)),
+    ):
+        message = f"slot 0 has the total 7, got {got}: pass revise to replace it"
+        refused(banner, ae.ConflictError, message, call)
+    assert banner.tell(0, 8, revise=True) == ae.live.TotalRecord(0, 8.0, "revised", "A")
+    assert banner.ask(1) == decided
+    versions = [e for e in events(banner) if e.slot == 0 and e.kind == "total"]
+    assert [(e.revision, e.total, e.round) for e in versions] == [
+        (0, 6, None),
+        (1, 7, None),
+        (2, 8, 0),
+    ]
+    assert all(e.at for e in versions)
+    assert banner.status().learned == 1
+    assert banner.verify().whole
 
 
 def test_many_at_once_are_all_recorded_or_none(third_round):

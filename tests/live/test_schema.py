@@ -17,7 +17,7 @@ SCHEMAS = Path(__file__).parent / "schemas"
 
 def test_a_newer_schema_is_refused(whole):
     with sqlite3.connect(whole) as connection:
-        connection.execute("UPDATE aftereffect_schema SET version = 9")
+        connection.execute("UPDATE aftereffect_schema SET version = 10")
     connection.close()
     before = lines_of(whole)
     for call in (
@@ -27,7 +27,7 @@ def test_a_newer_schema_is_refused(whole):
     ):
         with pytest.raises(
             ae.StorageError,
-            match=r"its tables have version 9, made by a newer aftereffect; this version can read up to 8: update aftereffect$",
+            match=r"its tables have version 10, made by a newer aftereffect; this version can read up to 9: update aftereffect$",
         ):
             call()
     assert lines_of(whole) == before
@@ -127,6 +127,15 @@ def test_the_plan_of_the_eighth_schema(tmp_path):
         plan = experiment.status().plan
         assert (plan.loss, plan.end_low, plan.end_high) == (1234.5, 10, None)
         assert plan.design == "fixed-switchback(block=2, blocks_per_arm=2)"
+        assert experiment.verify().difference is None
+
+
+def test_the_replaced_total_of_the_ninth_schema(tmp_path):
+    with ae.Experiment.open("kept", storage=url(restore(tmp_path, 9))) as experiment:
+        line = experiment.history()[2]
+        assert (line.total, line.revisions, line.learned) == (9.0, 1, True)
+        with experiment._log.reading() as (_, state):
+            assert state.look_ahead().policy_state.total.sum() == pytest.approx(3.6)
         assert experiment.verify().difference is None
 
 

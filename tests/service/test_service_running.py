@@ -34,7 +34,8 @@ def notes():
 # Starting
 
 
-def test_a_storage_that_cannot_be_opened_is_told_at_the_start(tmp_path, capsys):
+def test_a_storage_that_cannot_be_opened_is_told_at_the_start(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: pytest.fail("it serves"))
     url = f"sqlite:///{tmp_path}/nowhere/live.db"
     assert main(["serve", "--port", "0", "--storage", url]) == 2
     said = capsys.readouterr().err

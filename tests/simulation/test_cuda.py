@@ -107,7 +107,7 @@ def test_without_a_gpu_one_line_says_so(capsys):
 def test_without_numba_cuda_one_line_names_the_extra(monkeypatch):
     monkeypatch.setattr(installation, "find_spec", lambda name: None)
     monkeypatch.delitem(sys.modules, "aftereffect.simulation._cuda", raising=False)
-    with pytest.raises(ae.MissingExtraError, match="extra 'gpu'"):
+    with pytest.raises(ae.MissingExtraError, match=r"aftereffect\[gpu\]"):
         ae.simulate("ucb1", BANDIT, 100, 10, engine="cuda")
 
 

@@ -519,4 +519,4 @@ def test_dask_is_an_extra(monkeypatch, capsys):
         )
         == 2
     )
-    assert "install aftereffect with its extra 'dask'" in capsys.readouterr().err
+    assert 'this needs distributed: pip install "aftereffect[dask]"' in capsys.readouterr().err

@@ -15,6 +15,11 @@ def limit(monkeypatch, tmp_path):
     path = tmp_path / "memory.max"
     path.write_text(f"{2**30}\n")
     monkeypatch.setattr(_runs, "_CONTAINER_LIMIT", path)
+    # What is not refused would run for long.
+    for place in ("_plan.Plan.play", "_runs.run_batch"):
+        monkeypatch.setattr(
+            f"aftereffect.simulation.{place}", lambda *_, **__: pytest.fail("it ran")
+        )
     return path
 
 

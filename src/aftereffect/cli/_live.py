@@ -56,7 +56,7 @@ StatusFormat: TypeAlias = Annotated[
 Revise: TypeAlias = Annotated[
     Flag,
     Parameter(
-        help="Replace what was recorded before. This is refused if a decision depends on it."
+        help="Replace what was recorded before. Decisions stand; later ones use what is new."
     ),
 ]
 Covariates: TypeAlias = Annotated[

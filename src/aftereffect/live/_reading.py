@@ -1,10 +1,14 @@
 """Read the log of an experiment, check it by its hashes, and derive the state from it."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
+from typing import cast
 
 from aftereffect.errors import ConflictError, CorruptionError, ParameterError
+from aftereffect.live._journal import Journal
+from aftereffect.live._slot_state import make_state
 from aftereffect.live._snapshots import is_snapshot_due, restore_state, take_snapshot
 from aftereffect.live._state import ExperimentState, SnapshotMark
 from aftereffect.live.events import Event, Link, is_fingerprint, is_intact
@@ -45,12 +49,49 @@ def load_state(settings: Settings, record: Record, view: View) -> ExperimentStat
             before and last and last[0].hash == state.head.hash and is_intact(last[0], before[0])
         ):
             raise CorruptionError("its snapshot does not belong to its log")
-    state.fold_all(read_events(view, seq))
+    fold_events(state, record, view, read_events(view, seq))
     check_log_end(view, state.head)
     return state
 
 
-def catch_up(state: ExperimentState, view: View) -> ExperimentState | None:
+def fold_events(
+    state: ExperimentState, record: Record, view: View, events: Iterable[Event]
+) -> ExperimentState:
+    """Fold several events of a log; return the state itself."""
+    for event in events:
+        fold_event(state, record, view, event)
+    return state
+
+
+def fold_event(state: ExperimentState, record: Record, view: View, event: Event) -> None:
+    """Fold an event of a log.
+
+    If it replaces a total from which the policy has learned, that takes a journal, for which the
+    log is read from its beginning once.
+    """
+    if state.lacks_journal(event):
+        begin_journal(state, record, view)
+    state.fold(event)
+
+
+def begin_journal(state: ExperimentState, record: Record, view: View) -> None:
+    """Give a state a journal of what its policy was shown, derived from the log."""
+    twin = make_state(state.settings, chain_start(record))
+    twin.journal = Journal()
+    twin.fold_all(islice(read_events(view, 0), state.head.seq))
+    state.journal, state.draws = twin.journal, twin.draws
+
+
+def find_round(state: ExperimentState, record: Record, view: View, slot: int) -> int | None:
+    """The round with which the policy has learned a total; None if it looks at every slot."""
+    if state.settings.looks_at_slots:
+        return None
+    if state.journal is None:
+        begin_journal(state, record, view)
+    return cast(Journal, state.journal).find(slot).round
+
+
+def catch_up(state: ExperimentState, record: Record, view: View) -> ExperimentState | None:
     """Fold the events that were recorded since; None if the state is not of this log.
 
     That happens when a backup was restored under a running client, or when a standby server took
@@ -62,7 +103,7 @@ def catch_up(state: ExperimentState, view: View) -> ExperimentState | None:
         last = next(events, None)
         if last is None or last.hash != known:
             return None
-    return state.fold_all(events)
+    return fold_events(state, record, view, events)
 
 
 def read_events(view: View, seq: int) -> Iterator[Event]:
@@ -182,7 +223,7 @@ class OpenLog:
         # A state that fails to catch up is dropped: it may have folded half of the events.
         state, self.state = self.state, None
         if state is not None:
-            state = catch_up(state, view)
+            state = catch_up(state, self.record, view)
         if state is None:
             state = load_state(self.settings, self.record, view)
         self.state = state

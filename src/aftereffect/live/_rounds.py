@@ -74,21 +74,6 @@ class Round:
         """Whether every planned slot was decided, and has a total or is missing."""
         return next_slot > self.until and next(self.list_awaited(), None) is None
 
-    def window_totals(self) -> list[float]:
-        """The totals that the policy looks at, in the order of their slots.
-
-        These are the last planned slots, as many as the window has, and all hold slots. Where some
-        are missing, earlier slots take their place.
-        """
-        window = self.plan.window
-        if not window:
-            return []
-        known = [(slot, total) for slot, total in sorted(self.totals.items()) if total is not None]
-        planned = sorted(slot for slot in self.totals if slot <= self.until)
-        first = planned[-window] if window < len(planned) else 0
-        count = max(sum(slot >= first for slot, _ in known), min(window, len(known)))
-        return [total for _, total in known[len(known) - count :]]
-
 
 class Backlog:
     """Slots of closed rounds that the policy has not learned from yet.
@@ -127,13 +112,13 @@ class Backlog:
         if arm is not None and self.totals.get(arm, {}).pop(slot, None) is not None:
             self.waiting -= 1
 
-    def pop_totals(self, arm: int) -> list[float]:
+    def pop_totals(self, arm: int) -> dict[int, float]:
         """Remove the totals of an arm that wait, and return them in the order of their slots."""
-        popped = sorted(self.totals.pop(arm, {}).items())
-        for slot, _ in popped:
+        popped = dict(sorted(self.totals.pop(arm, {}).items()))
+        for slot in popped:
             del self.arms[slot]
         self.waiting -= len(popped)
-        return [total for _, total in popped]
+        return popped
 
     def copy(self) -> "Backlog":
         """An independent copy."""

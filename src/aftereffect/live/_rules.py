@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from aftereffect._core import check_float, check_int, notation, short_repr, suggest
 from aftereffect.errors import ConflictError, CorruptionError, ParameterError, name_field
-from aftereffect.live._reading import OpenLog, find_keyed_event, read_slot_events
+from aftereffect.live._reading import OpenLog, find_keyed_event, find_round, read_slot_events
 from aftereffect.live._results import judge_guardrails
 from aftereffect.live._state import ExperimentState
 from aftereffect.live.events import Event
@@ -163,10 +163,12 @@ def tell(
         with name_field("total"):
             state.statistics.check_likely(settings, slot, total)
     if not is_same:
+        is_learned = known is not None and known.total is not None and state.is_learned(slot)
         event = state.head.next(
             "total",
             slot,
             revision=known.revision + 1 if known else 0,
+            round=find_round(state, record, log, slot) if is_learned else None,
             arm=arm,
             total=total,
             covariates=_write_numbers(settings.covariates, before | numbers),
@@ -347,25 +349,16 @@ def _find_played(settings: Settings, arm: object, slot: int, decided: int | None
 def _check_revision(
     state: ExperimentState, known: Event, total: float | None, arm: int | None, *, revise: bool
 ) -> None:
-    """Refuse another total than the recorded one, unless the caller revises it and still can.
-
-    The policy learned nothing from a missing total, so that can be replaced at any time.
-    """
-    can_change = known.total is None or state.can_revise(known.slot)
-    if can_change and revise:
+    """Refuse another total than the recorded one, unless the caller revises it."""
+    if revise:
         return
     before, after = ("missing" if x is None else notation(x) for x in (known.total, total))
     if known.arm != arm and None not in (known.arm, arm):
         arms = state.settings.arms
         before, after = f"{before} with {arms[known.arm or 0]}", f"{after} with {arms[arm or 0]}"
     recorded = f"is {before}" if known.total is None else f"has the total {before}"
-    advice = (
-        "pass revise to replace it"
-        if can_change
-        else "a decision depends on it, so it cannot be revised"
-    )
     raise ConflictError(
-        f"slot {known.slot} {recorded}, got {after}: {advice}",
+        f"slot {known.slot} {recorded}, got {after}: pass revise to replace it",
         {"total": known.total},
         {"total": total},
     )

@@ -5,17 +5,19 @@ import json
 import zlib
 from collections.abc import Iterable
 from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from aftereffect._core import Vector, __version__
+from aftereffect.live._journal import Asked, Journal, Shown
 from aftereffect.live._rounds import Backlog, Round, RoundPlan, TotalStatistics
 from aftereffect.live._slot_state import SlotState, make_state
 from aftereffect.live._state import ArmTotals, Draws, ExperimentState, SnapshotMark, Stop
 from aftereffect.live.events import Link, Snapshot, fingerprint
 from aftereffect.live.settings import Settings
-from aftereffect.policies import named_arrays
+from aftereffect.policies import State, map_arrays, named_arrays
 
 #: A snapshot is taken after so many events within a round.
 _SNAPSHOT_EVENTS = 200
@@ -23,6 +25,8 @@ _SNAPSHOT_EVENTS = 200
 _SLOTS_PER_EVENT = 10
 #: Arrays of so many bytes are compressed: most of them hold mostly zeros. The mark is not base64.
 _MIN_COMPRESSED, _COMPRESSED = 4_096, "zlib:"
+#: How many numbers of a step come before its totals.
+_NUMBERS = 6
 #: The attributes of a state that are one number, text or boolean.
 _PLAIN = (
     *("next_slot", "rounds", "received", "missing", "learned", "planned", "lasted"),
@@ -35,11 +39,11 @@ def is_snapshot_due(state: ExperimentState) -> bool:
     """Whether to take a snapshot: a round has begun, or there are many events since the last.
 
     A snapshot that lists many slots is taken less often, so that writing snapshots never costs more
-    than writing the events. The state of a policy that looks at every slot is large, and is written
-    after many events only.
+    than writing the events. The state of a policy that looks at every slot is large, and so is a
+    journal: they are written after many events only.
     """
     events = state.head.seq - state.last_snapshot.seq
-    if isinstance(state, SlotState):
+    if isinstance(state, SlotState) or state.journal is not None:
         return events >= max(_SNAPSHOT_EVENTS, state.next_slot // _SLOTS_PER_EVENT)
     current = state.round
     in_round = len(current.totals) + len(current.outstanding) if current else 0
@@ -72,6 +76,8 @@ def take_snapshot(state: ExperimentState) -> Snapshot:
             "totals": _pack(_nan_if_none(backlog.total(slot)) for slot in waiting),
         },
     }
+    if state.journal is not None:
+        fields["journal"] = _write_journal(state.journal) | {"drawn": state.draws.drawn}
     if isinstance(state, SlotState):
         fields["slots"] = {
             name: _pack(value) if isinstance(value, list) else value
@@ -117,6 +123,9 @@ def restore_state(settings: Settings, start: Link, snapshot: Snapshot | None) ->
     )
     state.round = None if fields["round"] is None else _read_round(fields["round"])
     state.backlog = _read_backlog(fields["backlog"])
+    if "journal" in fields:
+        state.journal = _read_journal(fields["journal"], state.policy_state)
+        state.draws.drawn = fields["journal"]["drawn"]
     return state
 
 
@@ -154,6 +163,55 @@ def _read_backlog(fields: dict[str, Any]) -> Backlog:
         else:
             backlog.add_total(slot, arm, total)
     return backlog
+
+
+def _write_journal(journal: Journal) -> dict[str, Any]:
+    """The steps as lists of numbers; of a round, late totals come last."""
+    heads: list[tuple[float, ...]] = []
+    slots: list[int] = []
+    totals: list[float] = []
+    for step in journal.steps:
+        if isinstance(step, Asked):
+            heads.append((*step, *[-1] * (_NUMBERS - 2)))
+            continue
+        plan = (step.round, step.arm, step.until, step.window)
+        heads.append((*plan, len(step.totals), len(step.late)))
+        slots += [*step.totals, *step.late]
+        totals += [*map(_nan_if_none, step.totals.values()), *step.late.values()]
+    return {
+        "steps": _pack(np.array(heads, np.float64).ravel()),
+        "slots": _pack(slots),
+        "totals": _pack(totals),
+        "changed": journal.changed,
+        "states": [
+            (step, {name: _pack(array) for name, array in named_arrays(state)})
+            for step, state in journal.states.items()
+        ],
+    }
+
+
+def _read_journal(fields: dict[str, Any], blank: State) -> Journal:
+    """What `_write_journal` wrote; `blank` is a state of the policy."""
+    slots = iter(_unpack_slots(fields["slots"]))
+    totals = iter(_unpack(fields["totals"]).tolist())
+    steps: list[Asked | Shown] = []
+    for row in np.reshape(_unpack(fields["steps"]), (-1, _NUMBERS)).astype(int).tolist():
+        if row[-1] < 0:
+            steps.append(Asked(*row[:2]))
+            continue
+        known = {
+            slot: None if np.isnan(total := next(totals)) else total
+            for slot in islice(slots, row[4])
+        }
+        late = {slot: next(totals) for slot in islice(slots, row[5])}
+        steps.append(Shown(*row[:4], known, late))
+    journal = Journal(steps)
+    journal.changed = fields["changed"]
+    for step, arrays in fields["states"]:
+        journal.states[step] = map_arrays(np.copy, blank)
+        for name, array in named_arrays(journal.states[step]):
+            array.flat[:] = _unpack(arrays[name])
+    return journal
 
 
 def _nan_if_none(total: float | None) -> float:

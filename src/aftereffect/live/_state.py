@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from aftereffect._core import POLICY, Vector, seed_sequence
+from aftereffect.live._journal import Asked, Journal, Shown
 from aftereffect.live._rounds import Backlog, Round, RoundPlan, TotalStatistics
 from aftereffect.live.events import Event, Link
 from aftereffect.live.settings import Settings
@@ -34,6 +35,8 @@ class Draws:
         self._bits = np.random.PCG64(seed_sequence(seed, 0, POLICY))
         #: For kernels in machine code.
         self.generator = np.random.Generator(self._bits)
+        #: How many numbers kernels have drawn by `random`.
+        self.drawn = 0
         if position is not None:
             state: Any = self._bits.state
             state["state"]["state"] = position
@@ -47,7 +50,14 @@ class Draws:
 
     def random(self) -> float:
         """Draw a number from [0, 1)."""
+        self.drawn += 1
         return (int(self._bits.random_raw()) >> 11) * 2.0**-53
+
+    def move_to(self, drawn: int) -> None:
+        """Go to where so many numbers have been drawn."""
+        if drawn != self.drawn:
+            self._bits.advance(drawn - self.drawn)
+            self.drawn = drawn
 
 
 class Choice(NamedTuple):
@@ -110,6 +120,9 @@ class ExperimentState:
     that was recorded by then counts in the round, in whatever order they came. Later totals wait in
     the backlog for the next round of their arm.
 
+    A total may be replaced after the policy has learned from it. Then the policy is shown all
+    rounds again when the next round closes or begins (see `Journal`). What was played stays.
+
     Examples
     --------
     >>> from aftereffect import Experiment
@@ -155,6 +168,8 @@ class ExperimentState:
         self.guardrail_problem: str | None = None
         #: How often numbers of guardrails came, in all and until guardrails were last judged.
         self.guardrails_received = self.guardrails_judged = 0
+        #: What the policy was shown, from the first total on that was replaced after that.
+        self.journal: Journal | None = None
         self.difference: Difference | None = None
         self.last_snapshot = SnapshotMark(0, 0)
 
@@ -187,9 +202,9 @@ class ExperimentState:
         """Whether the policy has learned from a slot that has a total."""
         return not ((self.round is not None and slot in self.round) or slot in self.backlog)
 
-    def can_revise(self, slot: int) -> bool:
-        """Whether the total of a slot can be replaced."""
-        return not self.is_learned(slot)
+    def lacks_journal(self, event: Event) -> bool:
+        """Whether an event needs a journal that this state has not kept."""
+        return self.journal is None and event.kind == "total" and event.round is not None
 
     def find_outstanding(self, slot: int) -> int | None:
         """The arm of a slot that was decided and has no total; None for other slots."""
@@ -222,8 +237,10 @@ class ExperimentState:
         twin = copy.copy(self)
         twin.policy_state = map_arrays(np.copy, self.policy_state)
         twin.draws = Draws(self.settings.seed, self.draws.position)
+        twin.draws.drawn = self.draws.drawn
         twin.arm_totals = copy.deepcopy(self.arm_totals)
         twin.backlog = self.backlog.copy()
+        twin.journal = self.journal and self.journal.copy()
         return twin
 
     def decide(self) -> Choice:
@@ -236,10 +253,7 @@ class ExperimentState:
             plan = self.retry_plan
             is_new = plan is None
             if plan is None:
-                # A kernel calls only random(), so Draws can stand in for a generator.
-                rng = cast(np.random.Generator, self.draws)
-                wanted = self.kernels.decide(self.policy_state, self.params, self.next_slot, rng)
-                plan = RoundPlan(*map(int, wanted))
+                plan = RoundPlan(*self._play(Asked(self.next_slot, self.draws.drawn)))
             self.retry_plan = None
             arm, chances = self._pass_over_stopped(plan.arm, is_certain=not is_new)
             plan = plan._replace(arm=arm)
@@ -321,14 +335,46 @@ class ExperimentState:
             self.retry_plan = ready.plan
             return ready
         late = self.backlog.pop_totals(ready.arm)
-        window = late + ready.window_totals() if ready.plan.window else []
-        scaled = 0.0
-        for total in window:
-            scaled += self.settings.scale(total)
-        self.kernels.absorb(self.policy_state, self.params, ready.arm, len(window), scaled)
+        window, totals = ready.plan.window, dict(sorted(ready.totals.items()))
+        self._play(Shown(ready.number, ready.arm, ready.until, window, totals, late))
         self.arm_totals.rounds[ready.arm] += 1
         self.learned += counted + len(late)
         return ready
+
+    def _play(self, step: Asked | Shown) -> tuple[int, ...]:
+        """Let the policy take its next step, and note that in the journal."""
+        if self.journal is not None:
+            self._play_again(self.journal)
+            self.journal.keep_state(self.policy_state, len(self.journal.steps))
+            self.journal.add(step)
+        return self._take(step, self.draws)
+
+    def _play_again(self, journal: Journal) -> None:
+        """If totals have changed that the policy was shown, let it take its steps again."""
+        if journal.changed is None:
+            return
+        begin, known = journal.go_back()
+        self.policy_state = self._make_policy_state() if known is None else known
+        draws = Draws(self.settings.seed)
+        for number, step in enumerate(journal.steps[begin:], begin):
+            journal.keep_state(self.policy_state, number)
+            self._take(step, draws)
+
+    def _take(self, step: Asked | Shown, draws: Draws) -> tuple[int, ...]:
+        """Ask the policy for a round, or show it one; where it is asked, what it wants."""
+        if isinstance(step, Asked):
+            draws.move_to(step.drawn)
+            # A kernel calls only random(), so Draws can stand in for a generator.
+            rng = cast(np.random.Generator, draws)
+            wanted = self.kernels.decide(self.policy_state, self.params, step.slot, rng)
+            return tuple(map(int, wanted))
+        totals = step.list_totals()
+        scaled = 0.0
+        for total in totals:
+            scaled += self.settings.scale(total)
+        if step.has_totals:  # otherwise they were taken away later
+            self.kernels.absorb(self.policy_state, self.params, step.arm, len(totals), scaled)
+        return ()
 
     def fold(self, event: Event) -> None:
         """Check that an event comes next in the log, and apply it."""
@@ -382,6 +428,9 @@ class ExperimentState:
         self.next_slot = last + 1
 
     def _fold_total(self, event: Event) -> None:
+        if event.round is not None:
+            self._fold_replaced(event, cast(Journal, self.journal))
+            return
         slot, total = event.slot, event.total
         current = self.round if self.round is not None and slot in self.round else None
         arm = event.arm
@@ -402,6 +451,25 @@ class ExperimentState:
             self.backlog.add_total(slot, arm, total)
         self.arm_totals.counts[arm] += 1
         self.arm_totals.sums[arm] += total
+        self.statistics.add(total)
+        self._note_total(event)
+
+    def _fold_replaced(self, event: Event, journal: Journal) -> None:
+        """Replace a total from which the policy has learned."""
+        slot, total, arm, counts = event.slot, event.total, event.arm, self.arm_totals
+        before = journal.find(slot).arm
+        is_shown = total is not None and arm == before
+        counts.counts[before] -= 1
+        counts.sums[before] -= journal.replace(slot, total if is_shown else None)
+        if not is_shown:
+            self.learned -= 1
+        if total is None or arm is None:
+            self.missing += 1
+            return
+        if not is_shown:
+            self.backlog.add_total(slot, arm, total)
+        counts.counts[arm] += 1
+        counts.sums[arm] += total
         self.statistics.add(total)
         self._note_total(event)
 

@@ -21,6 +21,8 @@ class Event(NamedTuple):
     - total: in `slot`, `arm` was played and `total` was observed, or is missing where that is None.
       `revision` counts the totals that were recorded for the slot before. `covariates` are the
       numbers that came with it, as JSON, with null for one that is not known; None if none came.
+      If a policy that learns from rounds has learned another total of the slot, `round` is the
+      round with which it did.
     - guardrails: `guardrails` are the numbers of the guardrails in `slot`, as JSON, with null for
       one that is not known. `revision` counts those that were recorded for the slot before.
     - stop: before `slot` was decided, `arm` was stopped. `guardrails` say by which one and why, as

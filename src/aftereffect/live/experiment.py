@@ -341,8 +341,8 @@ class Experiment:
             Numbers of the guardrails, in the same way. They may come later: tell the same total
             again, with them.
         revise
-            Replace what is recorded. Where the policy learns from rounds, this is possible until a
-            decision depends on it; where it looks at every slot, always.
+            Replace what is recorded, however old it is. Decisions that were made stand, and later
+            ones use what is known then. The log keeps both.
         confirm
             Accept the total even if it is far from all others.
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from aftereffect._core import __version__, atomic_write, check_writable, suggest
 from aftereffect.errors import ConflictError, CorruptionError, NotFoundError, OutputError
-from aftereffect.live._reading import chain_start, check_log_end, read_events
+from aftereffect.live._reading import chain_start, check_log_end, fold_event, read_events
 from aftereffect.live._slot_state import make_state
 from aftereffect.live._snapshots import take_snapshot
 from aftereffect.live._state import Difference
@@ -94,7 +94,7 @@ def verify_experiment(
         problems.append(str(error))
     try:
         for event in read_events(view, 0):
-            state.fold(event)
+            fold_event(state, record, view, event)
             if (
                 event.seq == taken_at
                 and state.difference is None

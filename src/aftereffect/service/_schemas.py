@@ -299,7 +299,10 @@ class NewExperiment(Strict):
 
 Revise = Annotated[
     bool,
-    Field(description="Replace the recorded total. This is refused if a decision depends on it."),
+    Field(
+        description="Replace what is recorded, however old it is. Decisions that were made stand, "
+        "and later ones use what is known then."
+    ),
 ]
 Total = Annotated[
     Finite,

@@ -30,9 +30,7 @@ from threading import Lock
 from types import CellType, FunctionType
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
-from numba.extending import register_jitable
 
 from aftereffect._core import (
     DecideSlots,
@@ -40,6 +38,7 @@ from aftereffect._core import (
     Params,
     SlotKernels,
     State,
+    require_extra,
     sources_digest,
 )
 from aftereffect.errors import ParameterError
@@ -52,6 +51,11 @@ from aftereffect.simulation._driver import (
     make_decision,
     make_driver,
 )
+
+require_extra("simulation")
+
+import numba  # noqa: E402 - the line above says which extra is missing
+from numba.extending import register_jitable  # noqa: E402
 
 _UNUSED_DAYS = 30
 #: An empty file in a driver's folder that numba takes for its source.

@@ -23,7 +23,7 @@ from aftereffect.live.events import Event, EventKind, Snapshot, hash_event, is_i
 from aftereffect.live.storage.contract import Log, TokenRecord, TokenStorage
 
 #: The version of the tables below.
-VERSION = 8
+VERSION = 9
 
 metadata = sa.MetaData()
 
@@ -198,6 +198,14 @@ def _note_plans(connection: sa.Connection) -> None:
     """
 
 
+def _note_replaced_totals(connection: sa.Connection) -> None:
+    """Version 9: totals may be replaced after policies that learn from rounds have learned them.
+
+    The tables stay as they are. The new version keeps older code away, which would count such a
+    total twice.
+    """
+
+
 #: What makes each version from the one before. A migration never changes once it is released.
 MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {
     2: _seal_tokens,
@@ -207,6 +215,7 @@ MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {
     6: _drop_snapshots,
     7: _add_guardrails,
     8: _note_plans,
+    9: _note_replaced_totals,
 }
 
 
