@@ -37,12 +37,10 @@ from aftereffect.rewards.schedules import (
     DrawnArm,
     DrawnRewards,
     Recorded,
+    RewardTable,
     Rows,
     Schedule,
     as_schedule,
-)
-from aftereffect.rewards.tables import (
-    RewardTable,
     prepare_rewards,
     sum_by_arm,
     table_source,
