@@ -236,7 +236,7 @@ def test_a_decision_stands_though_its_total_is_replaced(banner):
     assert banner.tell(0, 8, revise=True) == ae.live.TotalRecord(0, 8.0, "revised", "A")
     assert banner.ask(1) == decided
     versions = [e for e in events(banner) if e.slot == 0 and e.kind == "total"]
-    assert [(e.revision, e.total, e.round) for e in versions] == [
+    assert [(e.revision, e.total, e.until) for e in versions] == [
         (0, 6, None),
         (1, 7, None),
         (2, 8, 0),
@@ -324,8 +324,8 @@ def test_a_round_waits_and_its_arm_is_held(third_round):
     refused(
         third_round,
         ae.ConflictError,
-        "slot 9 has the total 40, got 41: a decision depends on it",
-        lambda: third_round.tell(9, 41, revise=True),
+        "slot 9 has the total 40, got 41: pass revise",
+        lambda: third_round.tell(9, 41),
     )
     assert third_round.tell(8, 76).change == "recorded"
     assert third_round.tell(8, 77, revise=True).change == "revised"

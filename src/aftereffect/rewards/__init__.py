@@ -1,5 +1,12 @@
 """Rewards: laws that draw them, schedules that fix them beforehand, and files that hold them."""
 
+from aftereffect.rewards._columns import (
+    Columns,
+    read_cell_number,
+    read_cell_time,
+    read_columns,
+    read_query,
+)
 from aftereffect.rewards._files import (
     MAX_COVARIATES,
     MAX_HISTORY,
@@ -56,6 +63,7 @@ __all__ = [
     "SLOT_LENGTHS",
     "Bernoulli",
     "Beta",
+    "Columns",
     "Constant",
     "DatedTotals",
     "DrawnArm",
@@ -79,8 +87,12 @@ __all__ = [
     "find_other_separator",
     "lay_out",
     "prepare_rewards",
+    "read_cell_number",
+    "read_cell_time",
+    "read_columns",
     "read_dated_totals",
     "read_history",
+    "read_query",
     "read_rewards",
     "read_timed_totals",
     "reward_source",

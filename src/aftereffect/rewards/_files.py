@@ -3,15 +3,12 @@
 A file of rewards has a column per arm, or a single column with the paying arm of each slot.
 """
 
-import csv
-import gzip
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime, time
-from itertools import islice
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,18 +23,13 @@ from aftereffect._core import (
     suggest,
 )
 from aftereffect.errors import InputError, ParameterError
+from aftereffect.rewards._columns import MAX_ROWS, read_cell_number, read_cell_time, read_columns
 
 #: The most slots from the first to the last time of a history.
-MAX_HISTORY = 2_000_000
+MAX_HISTORY = MAX_ROWS
 #: The most numbers that a slot can have beside its total.
 MAX_COVARIATES = 16
 _COLUMNS = ("time", "total")
-#: Characters of the line that names the columns, so that a file without lines is not read whole.
-_MAX_HEADER = 100_000
-#: What separates cells. With the others than a comma, numbers may have decimal commas.
-_SEPARATORS = (",", ";", "\t")
-#: What people write where there is no number.
-_MISSING = ("", "nan", "na", "null", "none", "missing")
 #: What separates cells in files that should have commas.
 OTHER_SEPARATORS = ";\t|"
 _DECIMAL_POINTS = "if it has decimal commas, write points: 0.5"
@@ -52,10 +44,6 @@ class TimedTotal(NamedTuple):
     time: datetime
     total: float
     covariates: tuple[float, ...] = ()
-
-
-#: The number of a line, its cells, and the mark before decimals.
-_Row: TypeAlias = tuple[int, Sequence[object], str]
 
 
 def check_covariates(names: object, reserved: Sequence[str] = _COLUMNS) -> tuple[str, ...]:
@@ -82,26 +70,21 @@ def read_timed_totals(path: str, covariates: Sequence[str] = ()) -> list[TimedTo
     """Read a .csv, .csv.gz or .parquet file with the columns time and total, and covariates.
 
     Times are in ISO 8601, with or without an offset from UTC, in any order. An empty total is
-    missing, and an empty covariate not known; other columns are ignored. In CSV, cells may be
-    separated by commas, semicolons or tabs; numbers may have decimal commas where cells are not
-    separated by commas.
+    missing, and an empty covariate not known; other columns are ignored. How CSV may be written,
+    `read_columns` says.
     """
-    wanted = (*_COLUMNS, *covariates)
-    read = _read_parquet if Path(path).suffix == ".parquet" else _read_csv
-    try:
-        rows = islice(read(path, wanted), MAX_HISTORY + 1)
-        known = [_read_row(path, wanted, *row) for row in rows]
-    except (OSError, UnicodeDecodeError, EOFError, csv.Error) as error:
-        if isinstance(error, InputError):
-            raise
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(
-            f"cannot read {path}: {reason}; give a .csv, .csv.gz or .parquet file with columns "
-            "time and total"
-        ) from None
-    if len(known) > MAX_HISTORY:
-        raise InputError(f"{path} must have at most {MAX_HISTORY:,} rows, got more")
-    return known
+    table = read_columns(path, _COLUMNS, covariates)
+    table.require(*_COLUMNS)
+    for name in covariates:
+        if name not in table.cells:
+            raise InputError(
+                f"{path} must have one column {name!r}, for the covariate of that name, got "
+                f"{table.names.count(name.lower()) or 'none'}: its columns are "
+                f"{', '.join(table.names)}"
+            )
+    names = (*_COLUMNS, *covariates)
+    rows = zip(table.lines, *(table.cells[name] for name in names), strict=True)
+    return [_read_row(path, names, line, cells, table.decimal) for line, *cells in rows]
 
 
 def check_timed_totals(rows: Iterable[Any], covariates: Sequence[str] = ()) -> list[TimedTotal]:
@@ -193,65 +176,12 @@ def _join(source: str, before: TimedTotal, row: TimedTotal, *, is_double: bool) 
     return row._replace(total=joined[0], covariates=tuple(joined[1:]))
 
 
-def _read_csv(path: str, wanted: Sequence[str]) -> Iterator[_Row]:
-    opener = gzip.open if Path(path).suffix == ".gz" else open
-    with opener(path, "rt", newline="", encoding="utf-8-sig") as file:
-        header = file.readline(_MAX_HEADER)
-        separator = max(_SEPARATORS, key=header.count)
-        names = [
-            name.strip().lower() for name in next(csv.reader([header], delimiter=separator), [])
-        ]
-        absent = [name for name in _COLUMNS if names.count(name) != 1]
-        if absent:
-            raise InputError(
-                f"the first line of {path} must name the columns time and total, once each, "
-                f"got {short_repr(header.strip())}"
-            )
-        columns = [_find_column(path, names, name) for name in wanted]
-        rows = csv.reader(file, delimiter=separator)
-        for row in rows:
-            if not row:  # an empty line
-                continue
-            if len(row) != len(names):  # a comma within a number, or a file that was cut off
-                raise InputError(
-                    f"{path}, line {rows.line_num + 1}: expected {len(names)} cells, got "
-                    f"{len(row)}: if numbers have decimal commas, separate cells by semicolons"
-                )
-            cells = [row[column] for column in columns]
-            yield rows.line_num + 1, cells, "." if separator == "," else ","
-
-
-def _find_column(path: str, names: Sequence[str], wanted: str) -> int:
-    """The number of a column; files may write its name with other capitals."""
-    if names.count(wanted.lower()) != 1:
-        raise InputError(
-            f"{path} must have one column {wanted!r}, for the covariate of that name, got "
-            f"{names.count(wanted.lower()) or 'none'}: its columns are {', '.join(names)}"
-        )
-    return names.index(wanted.lower())
-
-
-def _read_parquet(path: str, wanted: Sequence[str]) -> Iterator[_Row]:
-    pl: Any = import_optional("polars")
-    try:
-        with open(path, "rb") as file:
-            frame = pl.read_parquet(file)
-    except pl.exceptions.PolarsError as error:
-        raise InputError(f"cannot read {path} as Parquet: {error}") from None
-    names = [name.strip().lower() for name in frame.columns]
-    if any(name not in names for name in _COLUMNS):
-        raise InputError(f"{path} must have the columns time and total, got {frame.columns}")
-    columns = [frame.to_series(_find_column(path, names, name)).to_list() for name in wanted]
-    for number, cells in enumerate(zip(*columns, strict=True), 1):
-        yield number, cells, "."
-
-
 def _read_row(
     source: str, names: Sequence[str], line: int, cells: Sequence[object], decimal: str
 ) -> TimedTotal:
     when, given = cells[:2]
     try:
-        time, total = _read_time(when), _read_number(given, decimal)
+        time, total = read_cell_time(when), read_cell_number(given, decimal)
         if total < 0:
             raise ValueError
     except ValueError:
@@ -262,44 +192,13 @@ def _read_row(
     covariates = []
     for name, cell in zip(names[2:], cells[2:], strict=True):
         try:
-            covariates.append(_read_number(cell, decimal))
+            covariates.append(read_cell_number(cell, decimal))
         except ValueError:
             raise InputError(
                 f"{source}, line {line}: expected a number as {name}, such as 3.5, or nothing "
                 f"where it is not known, got {short_repr(cell)}"
             ) from None
     return TimedTotal(line, time, total, tuple(covariates))
-
-
-def _read_time(given: object) -> datetime:
-    if isinstance(given, str):
-        given = datetime.fromisoformat(given.strip())
-    elif isinstance(given, date) and not isinstance(given, datetime):
-        given = datetime.combine(given, time())
-    if not isinstance(given, datetime) or not 1900 <= given.year < 2200:
-        raise ValueError
-    return given
-
-
-def _read_number(given: object, decimal: str) -> float:
-    if given is None:
-        return math.nan
-    if isinstance(given, str):
-        text = given.strip()
-        if text.lower() in _MISSING:
-            return math.nan
-        if decimal == "," and "." not in text:  # 1.234,5 could be two numbers: refused below
-            text = text.replace(",", ".", 1)
-        if "_" in text or not text.isascii():
-            raise ValueError
-        given = text
-    try:
-        number = float(given)  # type: ignore[arg-type]  # whatever it is, it is tried
-    except (TypeError, OverflowError):
-        raise ValueError from None
-    if math.isinf(number) or isinstance(given, bool):
-        raise ValueError
-    return number
 
 
 def read_rewards(path: Path) -> NDArray[Any]:
