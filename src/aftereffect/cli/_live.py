@@ -44,9 +44,12 @@ from aftereffect.errors import CorruptionError, InputError, ParameterError, Unli
 from aftereffect.live import (
     DEFAULT_POLICY,
     DEFAULT_STORAGE,
+    CommandHook,
     Experiment,
     ExportForm,
     FolderFeed,
+    Notifier,
+    Webhook,
     find_form,
     leave_out_unplayed,
     read_totals_file,
@@ -382,6 +385,53 @@ def follow(
             time.sleep(pause)
     if refused:
         raise InputError(f"files in {folder} that were refused: {refused}")
+
+
+def notify(
+    name: Name,
+    /,
+    *,
+    url: str | None = None,
+    command: str | None = None,
+    secret: Annotated[
+        str | None, Parameter(env_var="AFTEREFFECT_HOOK_SECRET", show_default=False)
+    ] = None,
+    every: RealNumber = 10,
+    once: Flag = False,
+    storage: StorageUrl = DEFAULT_STORAGE,
+) -> None:
+    """Tell a web address or a command when the arm changes, and when the rule says stop.
+
+    Each notice is delivered at least once: what fails is tried again until it is delivered, and
+    the log keeps which notices were. A new hook is first told which arm is played now.
+
+    Parameters
+    ----------
+    url
+        The address: it gets a POST request with JSON, as Standard Webhooks defines it, and must
+        answer with a status of 2xx.
+    command
+        The command, which gets the same JSON on its standard input and must end with the exit
+        status 0. It is run without a shell.
+    secret
+        What requests are signed with, by HMAC-SHA256. Other users of the machine can see options of
+        a command, so use the environment variable.
+    every
+        How many seconds to wait before looking again.
+    once
+        Deliver what there is and end. The exit status is 2 if something cannot be delivered.
+    """
+    pause = check_float("every", every, at_least=0.1, at_most=86_400)
+    if (url is None) == (command is None):
+        raise ParameterError("notify needs either --url ADDRESS or --command COMMAND")
+    hook = CommandHook(command) if command is not None else Webhook(url or "", secret)
+    with Experiment.open(name, storage=storage) as experiment:
+        notifier = Notifier(experiment, hook)
+        if once:
+            for notice in notifier.deliver_new():
+                print(notice, flush=True)
+            return
+        notifier.run(pause, lambda line: print(line, flush=True))
 
 
 def mark_missing(

@@ -24,6 +24,7 @@ from aftereffect.live.feeds import (
     read_totals_file,
     read_totals_query,
 )
+from aftereffect.live.hooks import CommandHook, Notice, Notifier, Webhook, sign
 from aftereffect.live.maintenance import (
     LOG_SUFFIXES,
     Verification,
@@ -74,6 +75,7 @@ __all__ = [
     "MAX_NAME_LENGTH",
     "MAX_UNIT_LENGTH",
     "ArmStatus",
+    "CommandHook",
     "Decision",
     "Difference",
     "Event",
@@ -88,6 +90,8 @@ __all__ = [
     "Link",
     "Log",
     "MemoryStorage",
+    "Notice",
+    "Notifier",
     "PlanInput",
     "Record",
     "Slot",
@@ -101,6 +105,7 @@ __all__ = [
     "TotalsInput",
     "Verification",
     "View",
+    "Webhook",
     "chain_start",
     "check_absent",
     "check_key",
@@ -127,6 +132,7 @@ __all__ = [
     "read_totals_query",
     "remove_exported",
     "save_history",
+    "sign",
     "write_csv",
 ]
 

@@ -237,6 +237,21 @@ def end(log: Log, state: ExperimentState) -> None:
         _append(log, state, state.head.next("end", state.next_slot))
 
 
+def find_notice(opened: OpenLog, hook: str, kind: str) -> int | None:
+    """The slot of the last notice of a kind that was delivered to a hook; None if none was."""
+    with opened.reading() as (_, state):
+        return state.notified.get(f"{hook} {kind}")
+
+
+def record_notice(opened: OpenLog, hook: str, kind: str, slot: int) -> None:
+    """Record that a notice was delivered; also after the end, as that is no news to the policy."""
+    with opened.writing() as (log, state):
+        if state.notified.get(f"{hook} {kind}", -1) < slot:
+            text = json.dumps({"hook": hook, "kind": kind})
+            event = state.head.next("notice", slot, revision=state.notices, guardrails=text)
+            _append(log, state, event)
+
+
 def check_key(key: object) -> str:
     """Check an idempotency key that the caller chose."""
     if (

@@ -27,10 +27,11 @@ _SLOTS_PER_EVENT = 10
 _MIN_COMPRESSED, _COMPRESSED = 4_096, "zlib:"
 #: How many numbers of a step come before its totals.
 _NUMBERS = 5
-#: The attributes of a state that are one number, text or boolean.
+#: The attributes of a state that are JSON as they are.
 _PLAIN = (
     *("next_slot", "rounds", "received", "missing", "learned", "planned", "lasted"),
-    *("last_total_at", "slots_at_last_total", "batches", "ended"),
+    *("last_total_at", "slots_at_last_total", "ended"),
+    *("batches", "notices", "notified"),
     *("guardrail_problem", "guardrails_received", "guardrails_judged"),
 )
 

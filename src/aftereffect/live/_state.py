@@ -172,6 +172,9 @@ class ExperimentState:
         self.journal: Journal | None = None
         #: The number of batches that were recorded.
         self.batches = 0
+        #: The number of notices, and the slot of the last one by hook and kind.
+        self.notices = 0
+        self.notified: dict[str, int] = {}
         self.difference: Difference | None = None
         self.last_snapshot = SnapshotMark(0, 0)
 
@@ -516,6 +519,11 @@ class ExperimentState:
     def _fold_batch(self, _: Event) -> None:
         self.batches += 1
 
+    def _fold_notice(self, event: Event) -> None:
+        of = _read_text(event)
+        self.notices += 1
+        self.notified = {**self.notified, f"{of['hook']} {of['kind']}": event.slot}
+
     def _fold_end(self, _: Event) -> None:
         self.ended = True
 
@@ -533,5 +541,6 @@ _FOLDS = {
     "judgement": "_fold_judgement",
     "skip": "_fold_skip",
     "batch": "_fold_batch",
+    "notice": "_fold_notice",
     "end": "_fold_end",
 }

@@ -9,7 +9,9 @@ from typing import Any, Literal, NamedTuple
 from aftereffect._core import __version__
 from aftereffect.errors import CorruptionError
 
-EventKind = Literal["decision", "total", "guardrails", "stop", "judgement", "skip", "batch", "end"]
+EventKind = Literal[
+    "decision", "total", "guardrails", "stop", "judgement", "skip", "batch", "notice", "end"
+]
 
 
 class Event(NamedTuple):
@@ -32,6 +34,8 @@ class Event(NamedTuple):
     - skip: nothing was decided for the slots from `slot` to `until`.
     - batch: the totals of a batch, such as a file, were recorded before `slot` was decided. `key`
       names the batch, which is not recorded again. `revision` counts the batches before.
+    - notice: a hook was told what happened in `slot`. `guardrails` have the mark of the hook and
+      the kind of the notice, as JSON. `revision` counts the notices before.
     - end: the experiment ended before `slot` was decided.
 
     Examples

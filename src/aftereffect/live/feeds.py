@@ -39,7 +39,7 @@ Row: TypeAlias = tuple[
 ]
 
 
-class Told(Protocol):
+class TotalsTarget(Protocol):
     """An experiment that can be told totals, here or on a service."""
 
     def status(self) -> Status:
@@ -96,7 +96,7 @@ PLAIN = FeedForm()
 
 
 def find_form(
-    experiment: Told, columns: Mapping[str, str] | None = None, timezone: str | None = None
+    experiment: TotalsTarget, columns: Mapping[str, str] | None = None, timezone: str | None = None
 ) -> FeedForm:
     """What the feed of an experiment has."""
     status = experiment.status()
@@ -196,7 +196,7 @@ def _read_times(table: Columns, form: FeedForm) -> list[datetime]:
     return times
 
 
-def leave_out_unplayed(experiment: Told, rows: Sequence[Row]) -> list[Row]:
+def leave_out_unplayed(experiment: TotalsTarget, rows: Sequence[Row]) -> list[Row]:
     """The rows without those of slots before the first, or that were skipped.
 
     If a row of a skipped slot says which arm was played, it stays.
@@ -269,7 +269,7 @@ class FolderFeed:
 
     def __init__(
         self,
-        experiment: Told,
+        experiment: TotalsTarget,
         folder: str | os.PathLike[str],
         *,
         columns: Mapping[str, str] | None = None,
@@ -285,7 +285,7 @@ class FolderFeed:
         self._form = find_form(experiment, columns, timezone)
         self._revise, self._confirm = revise, confirm
         #: Time of change and size of files that need not be read again.
-        self._told: dict[str, tuple[int, int]] = {}
+        self._done: dict[str, tuple[int, int]] = {}
 
     def tell_new(self) -> list[FileReport]:
         """Tell the totals of all files that were not told before."""
@@ -301,7 +301,7 @@ class FolderFeed:
         try:
             seen = _look_at(path)
             is_fresh = 0 <= time.time() - seen[0] / 1e9 < _SETTLED
-            if self._told.get(path.name) == seen or is_fresh:
+            if self._done.get(path.name) == seen or is_fresh:
                 return None
             content = path.read_bytes()
             rows = read_totals_file(path, self._form)
@@ -318,7 +318,7 @@ class FolderFeed:
             )
         except (ParameterError, ConflictError) as error:
             return FileReport(path.name, 0, 0, 0, str(error))
-        self._told[path.name] = seen
+        self._done[path.name] = seen
         if not records:
             return None
         counts = [record.change for record in records]

@@ -7,29 +7,23 @@ from aftereffect.rewards._columns import (
     read_columns,
     read_query,
 )
-from aftereffect.rewards._files import (
+from aftereffect.rewards.histories import (
     MAX_COVARIATES,
     MAX_HISTORY,
-    OTHER_SEPARATORS,
-    READERS,
-    TimedTotal,
-    check_covariates,
-    check_timed_totals,
-    find_other_separator,
-    lay_out,
-    read_rewards,
-    read_timed_totals,
-)
-from aftereffect.rewards.histories import (
     SLOT_LENGTHS,
     DatedTotals,
     History,
     RecordedTotals,
     SlotName,
+    TimedTotal,
     arrange_totals,
     as_history,
+    check_covariates,
+    check_timed_totals,
+    lay_out,
     read_dated_totals,
     read_history,
+    read_timed_totals,
 )
 from aftereffect.rewards.laws import (
     Bernoulli,
@@ -49,8 +43,11 @@ from aftereffect.rewards.schedules import (
     as_schedule,
 )
 from aftereffect.rewards.tables import (
+    OTHER_SEPARATORS,
+    READERS,
     RewardTable,
     prepare_rewards,
+    read_rewards,
     sum_by_arm,
     table_source,
 )
@@ -84,7 +81,6 @@ __all__ = [
     "as_schedule",
     "check_covariates",
     "check_timed_totals",
-    "find_other_separator",
     "lay_out",
     "prepare_rewards",
     "read_cell_number",
