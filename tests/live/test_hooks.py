@@ -277,8 +277,8 @@ def test_a_command_gets_the_notice(tmp_path):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Webhook("ftp://shop/x"), "a hook must be an address such as https://.* got ftp"),
-        (lambda: Webhook("https://u:p@shop/x"), "without a password, got https$"),
+        (lambda: Webhook("ftp://shop/x"), "a hook must be an address such as https://.* got 'ftp'"),
+        (lambda: Webhook("https://u:p@shop/x"), "without a password, got 'https'$"),
         (lambda: Webhook("https://shop:x/"), "a hook must be an address"),
         (lambda: Webhook("https://shop/", "whsec_!"), "must go on in base64"),
         (lambda: CommandHook(""), "at least one word, got none"),

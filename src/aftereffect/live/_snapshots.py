@@ -197,15 +197,16 @@ def _read_journal(fields: dict[str, Any], blank: State) -> Journal:
     totals = iter(_unpack(fields["totals"]).tolist())
     steps: list[Asked | Shown] = []
     for row in np.reshape(_unpack(fields["steps"]), (-1, _NUMBERS)).astype(int).tolist():
-        if row[-1] < 0:
+        arm, until, window, count, late_count = row
+        if late_count < 0:
             steps.append(Asked(*row[:2]))
             continue
         known = {
             slot: None if np.isnan(total := next(totals)) else total
-            for slot in islice(slots, row[3])
+            for slot in islice(slots, count)
         }
-        late = {slot: next(totals) for slot in islice(slots, row[4])}
-        steps.append(Shown(*row[:3], known, late))
+        late = {slot: next(totals) for slot in islice(slots, late_count)}
+        steps.append(Shown(arm, until, window, known, late))
     journal = Journal(steps)
     journal.changed = fields["changed"]
     for step, arrays in fields["states"]:

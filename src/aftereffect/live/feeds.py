@@ -13,6 +13,7 @@ import hashlib
 import math
 import os
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -321,9 +322,10 @@ class FolderFeed:
         self._done[path.name] = seen
         if not records:
             return None
-        counts = [record.change for record in records]
-        words = ("recorded", "revised", "unchanged")
-        return FileReport(path.name, *(counts.count(word) for word in words), None)
+        counts = Counter(record.change for record in records)
+        return FileReport(
+            path.name, counts["recorded"], counts["revised"], counts["unchanged"], problem=None
+        )
 
 
 def _look_at(path: Path) -> tuple[int, int]:

@@ -141,7 +141,7 @@ def _read_csv(path: str, wanted: Sequence[str]) -> Columns:
             header = file.readline(_MAX_HEADER)
         separator = given[1] if given else max(_SEPARATORS, key=header.count)
         names = next(csv.reader([header], delimiter=separator), [])
-        rows = csv.reader(file, delimiter=separator)
+        rows = csv.reader(file, delimiter=separator, strict=True)
 
         def number_rows() -> Iterator[tuple[int, list[str]]]:
             for row in rows:
