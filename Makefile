@@ -59,7 +59,7 @@ docs: .venv/installed-dev
 	$(BIN)/sphinx-build --write-all --fail-on-warning --keep-going --quiet docs docs/_build
 	$(BIN)/python docs/check_site.py docs/_build
 
-# What is released: both files, checked, and tried where nothing else is installed.
+# What is released: both files, checked, and tried where nothing else is installed, then with an extra.
 dist:
 	rm -rf dist build/dist build/bare
 	$(PYTHON) -m venv build/dist
@@ -68,9 +68,13 @@ dist:
 	build/dist/bin/python -m twine check --strict dist/*
 	$(PYTHON) -m venv build/bare
 	build/bare/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
-	build/bare/bin/aftereffect --version
+	cd build/bare && bin/python $(CURDIR)/tests/support/bare_install.py bin/aftereffect
+	build/bare/bin/python -m pip install --quiet --disable-pip-version-check "$$(ls dist/*.whl)[live]"
 	cd build/bare && bin/aftereffect simulate --policy settle-ucb --policy ucb1 --means .9,.5 --delay "interval(3,9)" --horizon 1000 --replications 20 --seed 1
-	cd build/bare && ! bin/aftereffect status shop
+	cd build/bare && bin/aftereffect create shop --arms A,B --slot 1h --start 2026-03-02T00:00 --seed 1 --storage sqlite:///shop.db
+	cd build/bare && bin/aftereffect ask shop --storage sqlite:///shop.db && bin/aftereffect tell shop 0 37 --storage sqlite:///shop.db
+	cd build/bare && bin/aftereffect verify shop --storage sqlite:///shop.db
+	cd build/bare && ! bin/aftereffect serve --storage sqlite:///shop.db
 
 matrix: dist
 	$(PYTHON) tests/support/matrix.py docs/understand/tested.md
@@ -94,7 +98,7 @@ layers: .venv/installed-dev
 	$(BIN)/lint-imports
 
 oracles: .venv/installed-dev
-	AFTEREFFECT_REWRITE_ORACLES=1 $(BIN)/pytest tests/bandits -k independent_simulators
+	AFTEREFFECT_REWRITE_ORACLES=1 $(BIN)/pytest tests/bandits tests/policies/test_oracles.py -k independent_simulators
 
 demo: .venv/installed-service
 	$(BIN)/aftereffect demo
@@ -115,29 +119,29 @@ regret: .venv/installed-paper
 	$(BIN)/aftereffect reproduce --chapter beyond --out regret
 	$(BIN)/python benchmarks/regret.py regret docs/regret.md
 
-real: .venv/installed-plot
+real: .venv/installed-simulation,plot
 	$(BIN)/python benchmarks/real.py docs/real.md
 
-inference: .venv/installed-plot
+inference: .venv/installed-simulation,plot
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/inference.py docs/inference.md
 
-planning: .venv/installed-plot
+planning: .venv/installed-simulation,plot
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/planning.py docs/planning.md
 
-bench-field: .venv/installed-plot
+bench-field: .venv/installed-simulation,plot
 	$(BIN)/python benchmarks/field.py --write docs/field.md
 
 # Both need an NVIDIA GPU.
 test-gpu: .venv/installed-dev .venv/installed-gpu
 	$(PYTEST) tests/simulation/test_gpu.py
 
-bench-gpu: .venv/installed-plot .venv/installed-gpu
+bench-gpu: .venv/installed-simulation,plot .venv/installed-gpu
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/gpu.py docs/gpu.md
 
 bench-live: .venv/installed-live
 	$(BIN)/python benchmarks/live.py
 
-bench-lag: .venv/installed-plot
+bench-lag: .venv/installed-simulation,plot
 	$(BIN)/python benchmarks/lag.py
 
 bench-service: .venv/installed-dev system

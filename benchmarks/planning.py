@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 import aftereffect as ae
 from aftereffect._core import check_writable
 from aftereffect.bandits import Defects
-from aftereffect.planning._designs import check_design
+from aftereffect.planning._designs import check_design, count_worlds
 from aftereffect.planning._history import read_past
-from aftereffect.planning._outcomes import Job, play_world
+from aftereffect.planning._outcomes import Job, Outcome, play_world
 from aftereffect.planning._worlds import (
     Recipe,
     World,
@@ -41,7 +41,7 @@ from tables import replace_between_markers, split_at_markers
 
 BEGIN, END = "<!-- planning: written by make planning -->", "<!-- /planning -->"
 SERIES = str(Path(__file__).parent / "data" / "traffic.csv.gz")
-SEED, WEEK = 91_500, 168
+SEED, WEEK = 123_000, 168
 #: Weeks in which a larger share of the slots has no total are not planned with.
 MAX_HOLES = 0.25
 #: Weeks of the history, weeks before it that still arrive in it, and weeks of the experiment.
@@ -59,11 +59,8 @@ SPEED_OPTIONS = (
 )
 
 
-def plan_and_live(number: int, runs: int, known: dict[str, Any] | None) -> dict[str, Any]:
-    """Make a plan from weeks of the series, and play its designs in the weeks that follow.
-
-    What is known of an earlier run is not done again.
-    """
+def plan_and_live(number: int, runs: int) -> dict[str, Any]:
+    """Make a plan from weeks of the series, and play its designs in the weeks that follow."""
     dated = read_dated_totals(SERIES, "1h")
     rng = np.random.default_rng([SEED, number])
     filled, begin = dated.history.totals, draw_window(dated, rng)
@@ -75,14 +72,13 @@ def plan_and_live(number: int, runs: int, known: dict[str, Any] | None) -> dict[
     ]
     asked = {"slot": "1h", "arms": ARMS, "lift": LIFT, "lag": LAG, "weeks": WEEKS}
     seed = SEED + number
-    if known is None:
-        plan = ae.plan(rows, **asked, runs=runs, power=False, seed=seed, jobs=1)
-        known = {"plan": plan.to_dict(), "lived": {each.design: [] for each in plan.promises}}
-    limit, lived = known["plan"]["stop_when_loss_below"], known["lived"]
+    plan = ae.plan(rows, **asked, runs=runs, power=False, seed=seed, jobs=1)
+    limit, slots = plan.stop_when_loss_below, WEEKS * WEEK
+    designs = {each.design: check_design(each.design, ARMS, slots) for each in plan.promises}
+    lived: dict[str, list[Outcome]] = {name: [] for name in designs}
     past, _ = read_past(rows, "1h")
     recipe = Recipe(past, ARMS, read_lifts(LIFT), read_lags(LAG, "1h"), SEED + 500_000 + number)
-    slots = WEEKS * WEEK
-    for world_number in range(WORLDS):
+    for world_number in range(max(count_worlds(design, WORLDS) for design in designs.values())):
         lifts = draw_lifts(recipe.lifts.draw(rng), ARMS, rng)
         delay = draw_delay(recipe.lags.draw(rng), rng)
         window = filled[begin - BEFORE * WEEK : start + slots]
@@ -100,17 +96,11 @@ def plan_and_live(number: int, runs: int, known: dict[str, Any] | None) -> dict[
         # Totals are divided by the largest of all slots that are in use.
         reach = len(window) - slots - SEEN * WEEK - find_reach(delay)
         world = World(bandit, demand, lifts, float(window[reach:].max()) * (1 + max(lifts)))
-        for name, outcomes in lived.items():
-            design = check_design(name, ARMS, slots)
-            job = Job(recipe, design, (), slots, limit, (slots,))
-            if len(outcomes) == world_number:
-                outcomes.append(play_world(job, world, world_number))
-    return known
-
-
-def is_complete(found: dict[str, Any]) -> bool:
-    """Whether all worlds of a plan were played."""
-    return all(len(outcomes) == WORLDS for outcomes in found["lived"].values())
+        for name, design in designs.items():
+            if world_number < count_worlds(design, WORLDS):
+                job = Job(recipe, design, (), slots, limit, (slots,))
+                lived[name].append(play_world(job, world, world_number))
+    return {"plan": plan.to_dict(), "lived": lived}
 
 
 def draw_window(dated: DatedTotals, rng: np.random.Generator) -> int:
@@ -264,11 +254,10 @@ def main() -> int:
     with ProcessPoolExecutor(options.jobs) as pool:
         waiting = []
         for number in range(options.plans):
-            path = options.folder / f"{options.runs}-{number}.json"
+            path = options.folder / f"{SEED}-{options.runs}-{WORLDS}-{number}.json"
             paths.append(path)
-            known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-            if known is None or not is_complete(known):
-                waiting.append((path, pool.submit(plan_and_live, number, options.runs, known)))
+            if not path.exists():
+                waiting.append((path, pool.submit(plan_and_live, number, options.runs)))
         for path, future in waiting:
             path.write_text(json.dumps(future.result()), encoding="utf-8")
             print(f"{time.monotonic() - start:6.0f} s  {path.name}", flush=True)
@@ -280,7 +269,8 @@ def main() -> int:
     verdicts += judge_speed(json.loads(speed.read_text(encoding="utf-8")))
     claims = "\n".join(f"- {'kept' if kept else '**missed**'}: {text}" for kept, text in verdicts)
     head = (
-        f"{len(found)} plans of {options.runs} worlds, {WORLDS} unseen worlds each, seed {SEED}: "
+        f"{len(found)} plans of {options.runs} worlds, {WORLDS} unseen worlds each, and eight "
+        f"times as many for fixed switchbacks; seed {SEED}: "
         f"{ARMS} arms, lift {LIFT}, lag {LAG}, {SEEN} weeks of history, an experiment of {WEEKS}."
     )
     replace_between_markers(document, BEGIN, END, f"{head}\n\n{table}\n\n### Claims\n\n{claims}")

@@ -1,8 +1,8 @@
-"""Put the regret of SettleUcb beside its rivals into a document: ``make regret``.
+"""Put the regret of SettleUcb beside rivals and oracles into a document: ``make regret``.
 
 ``aftereffect reproduce --chapter beyond`` plays, draws and reports; this command reads its folder
-(and plays what is missing there), prints the verdict on each claim and rewrites the table between
-two markers in the document. The exit status is 1 if a claim was not reproduced.
+(and plays what is missing there), prints the verdict on each claim and rewrites the tables between
+markers in the document. The exit status is 1 if a claim was not reproduced.
 """
 
 import argparse
@@ -11,10 +11,23 @@ from pathlib import Path
 
 from aftereffect._core import check_writable
 from aftereffect.errors import AftereffectError
-from aftereffect.reproduction import CHAPTERS, DEFAULT, format_verdict, reproduce, summarize_regret
+from aftereffect.reproduction import (
+    CHAPTERS,
+    DEFAULT,
+    format_verdict,
+    reproduce,
+    summarize_price,
+    summarize_regret,
+)
 from tables import replace_between_markers, split_at_markers
 
-BEGIN, END = "<!-- regret: written by make regret -->", "<!-- /regret -->"
+#: The tables, and the words that mark their places.
+TABLES = {"regret": summarize_regret, "price": summarize_price}
+
+
+def markers(name: str) -> tuple[str, str]:
+    """What stands before and after a table."""
+    return f"<!-- {name}: written by make regret -->", f"<!-- /{name} -->"
 
 
 def main() -> int:
@@ -22,16 +35,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="the regret of SettleUcb beside its rivals")
     parser.add_argument("folder", type=Path, help="the folder of aftereffect reproduce")
     parser.add_argument(
-        "document", type=Path, help=f"its text between {BEGIN} and {END} is replaced"
+        "document",
+        type=Path,
+        help=f"its text between markers such as {markers('regret')} is replaced",
     )
     options = parser.parse_args()
     try:
         document = check_writable(options.document, (".md",))
-        split_at_markers(document.read_text(encoding="utf-8"), BEGIN, END)
+        for name in TABLES:
+            split_at_markers(document.read_text(encoding="utf-8"), *markers(name))
         claims = reproduce(options.folder, CHAPTERS["beyond"].figures.values(), DEFAULT)
     except (AftereffectError, OSError, ValueError) as problem:
         parser.error(f"cannot write the table into {options.document}: {problem}")
-    replace_between_markers(document, BEGIN, END, summarize_regret(options.folder, DEFAULT))
+    for name, summarize in TABLES.items():
+        replace_between_markers(document, *markers(name), summarize(options.folder, DEFAULT))
     judgements = [(claim, found) for claim, cases in claims for found in cases.values()]
     for claim, found in judgements:
         print(f"{format_verdict(found)}: {claim.title} ({found.count})")

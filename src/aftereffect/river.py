@@ -15,7 +15,7 @@ import numpy as np
 
 from aftereffect._core import SlotKernels, as_spec, check_int, require_extra
 from aftereffect.errors import ParameterError
-from aftereffect.policies import Policy
+from aftereffect.policies import Policy, anonymous_kernels
 
 require_extra("river")
 
@@ -57,7 +57,7 @@ class RiverPolicy(river.bandit.base.Policy):
         self.policy = as_spec(policy, Policy)
         self.horizon = check_int("horizon", horizon, at_least=1)
         self.seed = seed
-        self._kernels = self.policy.kernels()
+        self._kernels = anonymous_kernels(self.policy)
         self._rng = np.random.default_rng(seed)
         self._arms: list[Any] = []
         self._slot = 0

@@ -8,6 +8,8 @@ import sys
 import pytest
 
 import aftereffect as ae
+from aftereffect.__main__ import command
+from aftereffect._core import installation
 from aftereffect._core.spec import list_registered, name_of
 from aftereffect.cli import main
 
@@ -55,6 +57,39 @@ def test_list_without_a_kind_lists_all(run):
         "ars-ucb(alpha=4, growth=power(2))",
     ):
         assert word in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "extra"),
+    [
+        ([], "cli"),
+        (["--help"], "cli"),
+        (["simulate", "--policy", "ucb1"], "simulation"),
+        (["--import=my_policies", "plan", "totals.csv"], "simulation"),
+        (["tell", "shop", "0", "37"], "live"),
+        (["reproduce"], "paper"),
+        (["serve"], "service"),
+    ],
+)
+def test_without_its_libraries_the_program_says_what_to_install(
+    arguments, extra, monkeypatch, capsys
+):
+    """All commands have an extra, and each extra that is named has the command line."""
+    monkeypatch.setattr(installation, "find_spec", lambda module: None)
+    monkeypatch.setattr(sys, "argv", ["aftereffect", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        command()
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out, err.count("\n")) == (2, "", 1)
+    assert err.endswith(f': pip install "aftereffect[{extra}]"\n')
+
+
+def test_without_its_libraries_the_program_has_a_version(monkeypatch, capsys):
+    monkeypatch.setattr(installation, "find_spec", lambda module: None)
+    monkeypatch.setattr(sys, "argv", ["aftereffect", "--version"])
+    with pytest.raises(SystemExit) as ended:
+        command()
+    assert (ended.value.code, capsys.readouterr().out) == (0, f"{ae.__version__}\n")
 
 
 def test_help_and_version(run):

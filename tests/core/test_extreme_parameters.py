@@ -2,7 +2,6 @@
 
 import math
 import resource
-import time
 import tracemalloc
 from dataclasses import replace
 from decimal import Decimal
@@ -18,7 +17,7 @@ from aftereffect._core.checks import check_float, check_int
 from aftereffect.bandits.base import MAX_TABLE_BYTES
 from aftereffect.growth import power_slots, rounds_within
 from aftereffect.rewards.laws import beta_one
-from aftereffect.simulation import Task, interpret_driver, prepare, run_batch
+from aftereffect.simulation import _compiled
 from aftereffect.theory import ars_clw_bound, d2, first_right_guess, theorem_1, theorem_2
 from fuzz_cases import made
 from fuzz_specs import TEST_LIMIT as LIMIT
@@ -160,15 +159,27 @@ def test_extreme_beta_laws_are_drawn_truly(concentration, mean):
         )
 
 
-@pytest.mark.parametrize("concentration", [5e-324, 1e-300, 1e-9, 1e100])
-def test_extreme_beta_laws_end(concentration):
-    """1e-9 took for ever: of a billion tries of numpy's sampler about one is of use."""
-    world = ae.StochasticBandit([0.5, 0.3, 1e-320], reward_law=ae.rewards.Beta(concentration))
-    task = Task(ae.Ucb1(), world, "roundwise", 2_000, (2_000,), 1, range(1))
-    begin = time.process_time()
-    outcome = run_batch(task, prepare(task, interpret_driver)).runs
-    assert time.process_time() - begin < 10
-    assert outcome.pulls.sum() == 2_000
+@pytest.mark.compiled
+def test_extreme_beta_laws_end():
+    """With 1e-9 machine code drew for ever: of a billion tries of its own sampler about one is of use."""
+    law, rng = np.array([1.0]), np.random.default_rng(5)
+
+    def draw(params, mean, rng):
+        return beta_one(params, mean, 0, rng)
+
+    types = (_compiled._typeof(law), _compiled._types.float64, _compiled._types.npy_rng)
+    fast = _compiled._compile_once(_compiled._Program(draw, beta_one, False, (law,), types))
+
+    def play(concentration):
+        law[0] = concentration
+        drawn = np.array(
+            [[fast(law, mean, rng) for mean in (0.5, 0.3, 1e-320)] for _ in range(2_000)]
+        )
+        return "accepted" if abs(drawn.mean(0) - [0.5, 0.3, 0]).max() < 0.05 else f"drew {drawn}"
+
+    for concentration in (5e-324, 1e-300, 1e-9, 1e100):
+        (found,) = run([made(1, 0)], limit=LIMIT, examine=lambda _, c=concentration: play(c))
+        assert found.outcome == "accepted", concentration
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,18 @@ import inspect
 import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
 import aftereffect as ae
 import samples
+from aftereffect._core.installation import EXTRAS
 from aftereffect._core.spec import list_registered
 
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 HEAVY = ("numba", "matplotlib", "polars", "scipy")
 
 
@@ -44,7 +49,10 @@ def test_heavy_modules_are_not_imported_before_use(statement):
     ("kind", "sample"),
     [
         (ae.Delay, samples.DELAYS),
-        (ae.Policy, (*samples.POLICIES, *samples.SLOT_POLICIES)),
+        (
+            ae.Policy,
+            (*samples.POLICIES, *samples.SLOT_POLICIES, *samples.ATTRIBUTED_POLICIES),
+        ),
         (ae.growth.Growth, samples.GROWTHS),
         (ae.rewards.RewardLaw, samples.REWARDS),
         (ae.Bandit, (*samples.BANDITS, *samples.ADVERSARIAL, *samples.DEMAND)),
@@ -73,6 +81,34 @@ def test_samples_cover_everything_registered(kind, sample):
 )
 def test_everything_registered_is_exported_by_its_family(kind, package):
     assert {cls.__name__ for cls in list_registered(kind)} <= set(package.__all__)
+
+
+def requirements(extra):
+    """The names of what an extra installs, with the extras in it."""
+    listed = PROJECT["optional-dependencies"][extra] if extra else PROJECT["dependencies"]
+    for each in listed:
+        if match := re.fullmatch(r"aftereffect\[(.*)\]", each):
+            for inner in match[1].split(","):
+                yield from requirements(inner)
+        else:
+            yield re.match(r"[\w-]+", each)[0].replace("-", "_")
+
+
+def test_extras_have_what_is_asked_of_them():
+    assert list(requirements("")) == ["numpy"]
+    assert PROJECT["optional-dependencies"].keys() - EXTRAS.keys() == {"docs", "dev"}
+    for extra, modules in EXTRAS.items():
+        named = {module.removesuffix("_py") for module in requirements(extra)}
+        assert set(modules) <= named
+    for extra in ("simulation", "live", "service", "paper", "dask", "gpu"):
+        assert set(EXTRAS["cli"]) <= set(requirements(extra))
+
+
+def test_the_site_lists_all_extras():
+    text = (ROOT / "docs" / "index.md").read_text().partition("## Install")[2]
+    rows = re.findall(r"^\| (`.*?`) \|", text, re.MULTILINE)
+    listed = re.findall(r"`(\w+)`", " ".join(rows))
+    assert sorted(listed) == sorted(EXTRAS)
 
 
 def test_nobody_takes_a_growth_for_a_delay():

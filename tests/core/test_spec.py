@@ -21,6 +21,7 @@ KNOWN = ", ".join(map(name_of, list_registered(ae.Policy)))
         *samples.PER_ARM,
         *samples.POLICIES,
         *samples.SLOT_POLICIES,
+        *samples.ATTRIBUTED_POLICIES,
         *samples.GROWTHS,
         *samples.REWARDS,
         *samples.BANDITS,

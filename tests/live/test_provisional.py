@@ -47,7 +47,7 @@ def test_a_provisional_total_may_be_told_again_and_a_final_one_not(clock):
     assert experiment.tell(0, 11).change == "revised"
     clock("2026-03-05T01:00")
     assert experiment.status().provisional == 5
-    with pytest.raises(ae.ConflictError, match="slot 0 has the total 11, got 12: pass revise"):
+    with pytest.raises(ae.ConflictError, match="slot 0 has the total 11, got 12: give --revise"):
         experiment.tell(0, 12)
     assert experiment.tell(0, 11).change == "unchanged"
     assert experiment.tell(0, 12, revise=True).change == "revised"
@@ -117,7 +117,7 @@ def test_without_it_nothing_changes(clock):
     assert (plain.status().final_after, plain.status().provisional) == (None, None)
     plain.ask(0)
     plain.tell(0, 10)
-    with pytest.raises(ae.ConflictError, match="pass revise"):
+    with pytest.raises(ae.ConflictError, match="to replace it"):
         plain.tell(0, 11)
 
 

@@ -62,6 +62,14 @@ def test_the_smallest_lift_is_where_the_curve_of_found_lifts_crosses_nine_tenths
     assert find_smallest(lifts, rng.random(4_000) < 0.3 * chance) is None
 
 
+@pytest.mark.parametrize("moved", [0.995, 1.0, 1.005])
+def test_lifts_that_are_found_however_large_they_are_have_no_smallest_one(moved):
+    lifts = np.geomspace(0.01, 0.3, 5)
+    lifts[-1] *= moved
+    found = np.array([True, False, False, False, True])
+    assert find_smallest(lifts, found) is None
+
+
 def test_resampled_weeks_keep_the_season_and_how_the_level_wanders():
     history = make_history(26, deviation=0.1, memory=0.9)
     past, _ = read_past(history, "1d")

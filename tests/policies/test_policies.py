@@ -22,6 +22,7 @@ from aftereffect.testing import check_policy
     "policy",
     [
         *samples.POLICIES,
+        *samples.ATTRIBUTED_POLICIES,
         # A filter for each of many delays takes minutes in plain Python, and the kernels are the
         # same: its own tests compare plain and compiled runs of these.
         *(policy for policy in samples.SLOT_POLICIES if policy != ae.AdaptiveSwitchback()),

@@ -7,7 +7,13 @@ import polars as pl
 import pytest
 
 import aftereffect as ae
-from aftereffect.reproduction import Settings, beyond, reproduce, summarize_regret
+from aftereffect.reproduction import (
+    Settings,
+    beyond,
+    reproduce,
+    summarize_price,
+    summarize_regret,
+)
 from aftereffect.reproduction.beyond import FIGURES
 from aftereffect.reproduction.beyond.figures import (
     ARS,
@@ -19,6 +25,13 @@ from aftereffect.reproduction.beyond.figures import (
     RegretEvidence,
     RegretFigure,
     list_claims,
+)
+from aftereffect.reproduction.beyond.price import (
+    BEST,
+    ORACLES,
+    OURS,
+    PriceFigure,
+    list_price_claims,
 )
 from aftereffect.reproduction.chapters import judge_claim
 
@@ -213,3 +226,55 @@ def test_growth_is_found_in_exact_curves():
     slots = np.geomspace(1e5, 1e7, 31)
     for power in (0.5, 1.0, 2.0):
         assert beyond.fit_growth(slots, 7 + 3 * np.log(slots) ** power) == power
+
+
+def price_evidence(setting, price):
+    """Attributed KL-UCB with a regret of 100 in all runs, and SettleUcb with that many times it."""
+    regret = {policy: np.full((3, 1), 100.0) for policy in (*ORACLES, *OURS)}
+    regret[SETTLE] = price * regret[BEST]
+    return RegretEvidence(setting, (10**5,), regret)
+
+
+@pytest.mark.parametrize(
+    ("prices", "verdicts"),
+    [
+        ((4, 4, 9), ["reproduced", "reproduced"]),
+        ((2, 8.1, 1.1), ["reproduced", "not reproduced"]),
+        ((2, 2, 0.9), ["partly", "reproduced"]),
+    ],
+)
+def test_claims_about_prices(prices, verdicts):
+    """The last setting is not of the paper, and its price does not count for the mean."""
+    settings = (*PAPER_SETTINGS[:2], OTHER_SETTINGS[3])
+    found = [price_evidence(*each) for each in zip(settings, prices, strict=True)]
+    claims = list_price_claims(10**5)
+    assert [judge_claim(claim, found).verdict for claim in claims] == verdicts
+
+
+def test_prices_are_measured_in_the_papers_settings_and_two_more():
+    settings = FIGURES["price"].settings
+    assert settings == (*PAPER_SETTINGS, *OTHER_SETTINGS[3:5])
+    lags = [str(setting.bandit.delay) for setting in settings[-2:]]
+    assert lags == ["uniform-delay(0, 200)", "uniform-delay(0, 500)"]
+
+
+@pytest.mark.compiled
+def test_prices(tmp_path, monkeypatch):
+    setting = next(each for each in PAPER_SETTINGS if each.bandit.delay == ae.Interval(10, 19))
+    figure = PriceFigure((setting,))
+    monkeypatch.setitem(FIGURES, "price", figure)
+    claims = reproduce(tmp_path, [figure], SMALL)
+    assert len(claims) == 2
+    stem = figure.name
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *(f"{stem}.png", f"{stem}.svg", "report.md", "report.html", "results.parquet", "studies")
+    }
+    summary = summarize_price(tmp_path, SMALL)
+    (row,) = [line for line in summary.splitlines() if line.startswith(f"| {setting.name} ")]
+    cells = [cell.strip() for cell in row.split("|")[2:-1]]
+    alone = ae.simulate([BEST, SETTLE], setting.bandit, 4_000, 4, seed=5)
+    best, settle = (runs.final.mean() for runs in alone)
+    assert (cells[0], cells[5]) == (f"{best:,.0f}", f"{settle:,.0f}")
+    assert float(cells[8]) == pytest.approx(settle / best, rel=0.01)
+    assert summary.split("\n\n")[0] in (tmp_path / "report.md").read_text()
+    assert "4 runs with seed 5" in " ".join(summary.split())

@@ -544,7 +544,7 @@ def test_more_arms_than_there_are(outbrain):
 def test_without_polars(outbrain, monkeypatch):
     monkeypatch.setattr("aftereffect._core.installation.find_spec", lambda module: None)
     assert refusal(lambda: load_outbrain(outbrain, 10), ae.MissingExtraError) == (
-        "this needs polars: install aftereffect with its extra 'data'"
+        'this needs polars: pip install "aftereffect[data]"'
     )
 
 

@@ -14,10 +14,9 @@ from aftereffect.live.storage._database import DatabaseStorage
 from aftereffect.service import create_token
 from aftereffect.service._access import read_host
 from aftereffect.service._cache import find_similar_names
-from services import EXPERIMENT, call, in_thread
+from services import BANNER, EXPERIMENT, call, in_thread
 
 LIST = "/v1/experiments"
-BANNER = f"{LIST}/banner"
 
 
 def sent(address, text):
@@ -171,6 +170,8 @@ def test_bodies_are_written_in_utf_8(service, encoding):
         assert call(
             service, "PUT", f"{BANNER}/slots/0/total", raw=raw, headers={"Content-Type": kind}
         )[0] in (400, 415)
+    plain, other = b'{"total": 1}', {"Content-Type": f"application/json; charset={encoding}"}
+    assert call(service, "PUT", f"{BANNER}/slots/0/total", raw=plain, headers=other)[0] == 415
     assert call(service, "GET", BANNER)[1]["received"] == 0
     kind = "application/json; charset=UTF-8"
     assert (
@@ -178,7 +179,7 @@ def test_bodies_are_written_in_utf_8(service, encoding):
             service,
             "PUT",
             f"{BANNER}/slots/0/total",
-            raw=b'{"total": 1}',
+            raw=plain,
             headers={"Content-Type": kind},
         )[0]
         == 201
@@ -225,17 +226,21 @@ def test_names_that_are_near_are_found_fast_and_are_few():
 
 def test_a_storage_that_fails_is_not_described_to_strangers(storage, tokens, tmp_path):
     with in_thread(storage) as service:
-        assert call(service, "GET", LIST, token=tokens["read"])[0] == 200
-        with sqlite3.connect(tmp_path / "live.db") as connection:
-            connection.execute("DROP TABLE aftereffect_tokens")
-        connection.close()
-        for token in (None, "ae_wrong", tokens["read"]):
-            status, answer, _ = call(service, "GET", LIST, token=token)
-            assert status == 503
-            assert not any(
-                word in answer["message"]
-                for word in ("sqlite", str(tmp_path), "aftereffect_tokens")
-            )
+        assert call(service, "POST", LIST, EXPERIMENT, token=tokens["admin"])[0] == 201
+        for table, path, given in (
+            ("events", BANNER, ("read", "admin")),
+            ("tokens", LIST, (None, "wrong", "read")),
+        ):
+            with sqlite3.connect(tmp_path / "live.db") as connection:
+                connection.execute(f"DROP TABLE aftereffect_{table}")
+            connection.close()
+            for name in given:
+                token = tokens.get(name, name)
+                status, answer, _ = call(service, "GET", path, token=token)
+                assert status == 503
+                assert not any(
+                    word in answer["message"] for word in ("sqlite", str(tmp_path), "aftereffect_")
+                )
 
 
 def test_many_tokens_cost_nothing(storage, monkeypatch):

@@ -15,9 +15,7 @@ import aftereffect as ae
 from aftereffect.cli import main
 from aftereffect.service import _experiments
 from aftereffect.service._monitoring import Feed, JsonFormatter, log_to_stderr, read_feed
-from services import EXPERIMENT, Lines, Process, call, in_thread, wait_until
-
-BANNER = "/v1/experiments/banner"
+from services import BANNER, EXPERIMENT, Lines, Process, call, in_thread, wait_until
 
 
 @pytest.fixture
@@ -34,7 +32,8 @@ def notes():
 # Starting
 
 
-def test_a_storage_that_cannot_be_opened_is_told_at_the_start(tmp_path, capsys):
+def test_a_storage_that_cannot_be_opened_is_told_at_the_start(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: pytest.fail("it serves"))
     url = f"sqlite:///{tmp_path}/nowhere/live.db"
     assert main(["serve", "--port", "0", "--storage", url]) == 2
     said = capsys.readouterr().err

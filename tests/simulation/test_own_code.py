@@ -110,6 +110,7 @@ def test_code_of_this_package_goes_without_saying():
         for each in (
             *samples.POLICIES,
             *samples.SLOT_POLICIES,
+            *samples.ATTRIBUTED_POLICIES,
             *samples.BANDITS,
             *samples.ADVERSARIAL,
             *samples.DEMAND,

@@ -20,11 +20,11 @@ from aftereffect._core import (
 from aftereffect._core.installation import NUMERIC_SOURCES, normalise_source
 from aftereffect.bandits import ENGINES
 from aftereffect.inference import Guardrail
-from aftereffect.policies import baselines
+from aftereffect.policies import ars_ucb, make_take_state
 from aftereffect.simulation import _compiled
 from aftereffect.simulation._compiled import Clones
 from aftereffect.simulation._contents import describe_own_code
-from aftereffect.simulation._driver import make_batch_driver, make_driver, make_take_state
+from aftereffect.simulation._driver import make_batch_driver, make_driver
 from aftereffect.testing import Script
 
 SOURCE = '''"""A module."""
@@ -95,7 +95,7 @@ def test_it_states_what_computes():
 
 def test_the_numeric_sources_exist_and_commands_are_not_among_them():
     assert all((PACKAGE / source).exists() for source in NUMERIC_SOURCES)
-    assert is_numeric("aftereffect.policies.baselines")
+    assert is_numeric("aftereffect.policies.ars_ucb")
     assert is_numeric("aftereffect.growth")
     for other in ("cli", "cli.simulate", "live.rules", "policies_of_others", "simulation._study"):
         assert not is_numeric(f"aftereffect.{other}")
@@ -137,7 +137,11 @@ def test_results_depend_on_every_spec_and_every_kernel_of_ours():
     assert {module for module in uncovered if module.startswith("aftereffect")} == set()
     drivers = {
         (policy.kernels(), bandit.engine(engine, 100).kernels): policy.initial(3)
-        for policy in (*samples.POLICIES, *samples.SLOT_POLICIES)
+        for policy in (
+            *samples.POLICIES,
+            *samples.SLOT_POLICIES,
+            *samples.ATTRIBUTED_POLICIES,
+        )
         for bandit in (*samples.BANDITS, *samples.ADVERSARIAL, *samples.DEMAND)
         for engine in ENGINES
     }
@@ -185,7 +189,7 @@ def test_machine_code_is_named_by_what_it_does():
     assert [each.__code__ for each in moved.made] == [each.__code__ for each in first.made]
     other = clones_of(DECIDE.replace("0, 1, 1", "1, 1, 1"))
     assert other.root.__qualname__ != first.root.__qualname__
-    assert baselines.decide_ucb1.__doc__  # the kernels themselves have theirs still
+    assert ars_ucb.decide_ucb1.__doc__  # the kernels themselves have theirs still
 
 
 def test_machine_code_depends_on_the_order_of_fields():

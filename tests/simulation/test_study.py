@@ -424,7 +424,7 @@ def test_jobs_of_minus_one_are_all_cores():
 def test_a_missing_extra_is_named(monkeypatch):
     monkeypatch.setattr("aftereffect._core.installation.find_spec", lambda name: None)
     with pytest.raises(
-        ae.MissingExtraError, match="this needs polars: install aftereffect with its extra 'data'"
+        ae.MissingExtraError, match=r'this needs polars: pip install "aftereffect\[data\]"'
     ):
         require_extra("data")
 

@@ -61,6 +61,17 @@ SLOT_POLICIES: tuple[ae.Policy, ...] = (
     ae.Floors("fixed-switchback(5)", [0.2, 0, 0]),
     ae.Floors(ae.AdaptiveSwitchback(delay=ae.Interval(0, 2)), [0.1, 0, 0.05]),
 )
+#: Oracles, which no live experiment plays either.
+ATTRIBUTED_POLICIES: tuple[ae.AttributedPolicy, ...] = (
+    ae.DelayedUcb1(),
+    ae.AttributedKlUcb(),
+    ae.DelayedUcb(),
+    ae.QpmD(),
+    ae.QpmD(ae.SettleUcb()),
+    ae.Bold(),
+    ae.Bold(ae.Exp3("loss"), copies=4),
+    ae.DelayedKlUcb(ae.UniformDelay(0, 2), window=1, epsilon=0.5),
+)
 
 
 def fit_arms(policy: ae.Policy, arms: int) -> ae.Policy:

@@ -9,6 +9,7 @@ from scipy import special
 import aftereffect as ae
 from aftereffect.theory import (
     ars_clw_bound,
+    censored_slope,
     d1,
     d2,
     first_right_guess,
@@ -190,3 +191,16 @@ def test_the_bound_of_ars_clw_by_hand():
     )
     assert bound.learning == pytest.approx(expected)
     assert bound.guessing == 2 * 1_025
+
+
+def test_censored_slope():
+    """By hand: half of the rewards of 0.9 and 0.5 arrive by lag 5, so coins of 0.45 and 0.25."""
+    bandit = ae.StochasticBandit([0.9, 0.5], ae.UniformDelay(1, 10))
+    divergence = 0.25 * math.log(0.25 / 0.45) + 0.75 * math.log(0.75 / 0.55)
+    assert censored_slope(bandit, 5) == pytest.approx(0.4 / divergence)
+    assert censored_slope(bandit, 10) == lai_robbins_slope(bandit) < censored_slope(bandit, 9)
+    assert censored_slope(bandit, 0) == math.inf
+    assert censored_slope(ae.StochasticBandit([0.5, 0.5], bandit.delay), 0) == 0
+    for delay in ("interval(1, 10)", "per-arm([immediate, uniform-delay(1, 2)])"):
+        with pytest.raises(ae.ParameterError, match="arrive whole"):
+            censored_slope(ae.StochasticBandit([0.9, 0.5], delay), 5)

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points, version
+from importlib.metadata import PackageNotFoundError, entry_points, version
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -56,7 +56,11 @@ def describe_code() -> str:
     True
     """
     digest = sources_digest(PACKAGE / source for source in NUMERIC_SOURCES)
-    engines = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba"))
+    try:
+        engines = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba"))
+    except PackageNotFoundError:
+        require_extra("simulation")
+        raise
     return f"aftereffect {__version__} ({digest[:12]}, {engines}, {_python()})"
 
 
@@ -108,8 +112,10 @@ def _is_text(statement: ast.stmt) -> bool:
     )
 
 
-#: The modules that each extra installs; the smallest extra of a module comes first.
+#: What each extra is needed for; the smallest extra of a module comes first.
 EXTRAS = {
+    "cli": ("cyclopts", "rich"),
+    "simulation": ("numba",),
     "plot": ("matplotlib",),
     "data": ("polars",),
     "dask": ("distributed",),
@@ -123,16 +129,22 @@ EXTRAS = {
 }
 
 
-def require_extra(extra: str) -> None:
+def require_extra(extra: str, *modules: str) -> None:
     """Raise an error that names the extra to install, if a part of it is missing.
 
-    It imports nothing, so it can be called before a long run.
+    If modules are given, only these must be there. It imports nothing, so it can be called before a
+    long run.
     """
-    missing = [module for module in EXTRAS[extra] if find_spec(module) is None]
+    missing = [module for module in modules or EXTRAS[extra] if find_spec(module) is None]
     if missing:
         raise MissingExtraError(
-            f"this needs {' and '.join(missing)}: install aftereffect with its extra {extra!r}"
+            f'this needs {_list_words(missing)}: pip install "aftereffect[{extra}]"'
         )
+
+
+def _list_words(words: list[str]) -> str:
+    """The words, as in a sentence."""
+    return " and ".join([", ".join(words[:-1])] * (len(words) > 1) + words[-1:])
 
 
 def import_optional(module: str) -> ModuleType:

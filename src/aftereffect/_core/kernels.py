@@ -20,6 +20,11 @@ A policy that looks at every slot has `SlotKernels` instead. It plays this loop:
     observe(state, params, t, arm, total, covariates)   for each of them, when its total is known
 
 Such a policy may also learn from the bandit how its slots lie in days and weeks: a `Calendar`.
+
+An oracle, which learns from which pull each part of a total comes, has `AttributedKernels`::
+
+    arm = decide(state, params, t, rng)                       play `arm` for one slot
+    arrive(state, params, t, pulled, arm, amount, reward)     for each part that arrives in it
 """
 
 from collections.abc import Callable
@@ -52,6 +57,8 @@ DecideSlots: TypeAlias = Callable[[State, Params, int, np.random.Generator], tup
 #: ``chance(state, params, arm)``: with which probability `decide` has just drawn an arm.
 Chance: TypeAlias = Callable[[State, Params, int], float]
 Observe: TypeAlias = Callable[[State, Params, int, int, float, Vector], None]
+DecideArm: TypeAlias = Callable[[State, Params, int, np.random.Generator], int]
+Arrive: TypeAlias = Callable[[State, Params, int, int, int, float, float], None]
 Collect: TypeAlias = Callable[[Memory, World, int, int, int, int, np.random.Generator], float]
 CountRegret: TypeAlias = Callable[[Memory, World, int, int, int], float]
 OnePull: TypeAlias = Callable[[Source, ArmKey, int, np.random.Generator], float]
@@ -99,6 +106,30 @@ class SlotKernels(NamedTuple):
 
     decide: DecideSlots
     observe: Observe
+
+
+class AttributedKernels(NamedTuple):
+    """How a policy plays that is not anonymous: it learns from which pull each reward comes.
+
+    ``decide(state, params, t, rng)`` returns the arm to play in slot t.
+
+    ``arrive(state, params, t, pulled, arm, amount, reward)`` says that in slot t an amount arrived
+    from the pull of slot `pulled`, which was one of `arm`. Amounts of 0 arrive too. ``reward`` is
+    the whole reward of the pull if this was its last part, else NaN. Parts that arrive in one slot
+    come in the order of their pulls.
+
+    Examples
+    --------
+    >>> import aftereffect as ae
+    >>> policy, rng = ae.DelayedUcb1(), np.random.default_rng(1)
+    >>> state, params = policy.initial_within(arms=2, pending=5), policy.params(2, 100)
+    >>> policy.kernels().arrive(state, params, 3, 0, 1, 0.5, 0.5)
+    >>> state.averages.pulls.tolist()
+    [0.0, 1.0]
+    """
+
+    decide: DecideArm
+    arrive: Arrive
 
 
 class RewardSource(NamedTuple):

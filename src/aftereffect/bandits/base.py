@@ -16,7 +16,14 @@ from aftereffect._core import (
     readable_bytes,
     shorten,
 )
-from aftereffect.delays import TRACE_ROWS, Delay, DelayFacts, play_slots, record_slots
+from aftereffect.delays import (
+    TRACE_ROWS,
+    Delay,
+    DelayFacts,
+    attributed_memory,
+    play_slots,
+    record_slots,
+)
 from aftereffect.errors import ParameterError
 
 EngineName: TypeAlias = Literal["roundwise", "slotwise"]
@@ -86,6 +93,23 @@ class Bandit(Spec, ABC):
         arrives. ``"roundwise"`` has the same law and draws only what a round's total needs.
         """
 
+    def count_pending(self) -> int:
+        """The most pulls whose rewards an oracle waits for at a time, the latest among them.
+
+        Raises an error if the bandit cannot tell from which pull a reward comes.
+        """
+        raise ParameterError(
+            f"{shorten(str(self))} has totals only and cannot say from which pull a reward comes: "
+            "use a stochastic-bandit or an adversarial-bandit, or a policy that learns from totals"
+        )
+
+    def attributed(self, horizon: int) -> Engine:
+        """Prepare runs of an oracle, which learns from which pull each part of a total comes.
+
+        It plays every slot, with the random numbers of the slotwise engine.
+        """
+        raise NotImplementedError(f"{self} can count no pending pulls")
+
     @abstractmethod
     def tracer(self, horizon: int) -> Engine:
         """The slotwise engine, with a record of every slot in the last rows of its memory.
@@ -112,6 +136,18 @@ class RewardBandit(Bandit):
         world = self._world(horizon, rows, tables)
         return Engine(WorldKernels(collect, count_regret), world, memory)
 
+    def count_pending(self) -> int:
+        pending = self.delay.count_pending(self.arms)
+        rows, columns = attributed_memory(pending)
+        self._check_bytes(8 * rows * columns, "for an oracle")
+        return pending
+
+    def attributed(self, horizon: int) -> Engine:
+        rewards, count_regret = self._kernels(horizon)
+        collect, rows, tables, memory = self.delay.attributed(self.arms, rewards)
+        kernels = WorldKernels(collect, count_regret)
+        return Engine(kernels, self._world(horizon, rows, tables), memory)
+
     def tracer(self, horizon: int) -> Engine:
         self._check_memory("slotwise", horizon)
         rewards, count_regret = self._kernels(horizon)
@@ -130,10 +166,13 @@ class RewardBandit(Bandit):
 
     def _check_memory(self, engine: EngineName, horizon: int) -> None:
         needed = self.delay.count_bytes(engine, self.arms, horizon)
+        self._check_bytes(needed, f"on the {engine} engine")
+
+    def _check_bytes(self, needed: int, where: str) -> None:
         if needed > MAX_TABLE_BYTES:
             raise ParameterError(
-                f"{shorten(str(self.delay))} needs {readable_bytes(needed)} of memory on the "
-                f"{engine} engine, but at most {readable_bytes(MAX_TABLE_BYTES)} are allowed: "
+                f"{shorten(str(self.delay))} needs {readable_bytes(needed)} of memory {where}, "
+                f"but at most {readable_bytes(MAX_TABLE_BYTES)} are allowed: "
                 "use shorter lags, or fewer different delays"
             )
 

@@ -86,9 +86,10 @@ def plan(
     unit
         The unit of the totals, such as EUR.
     runs
-        The number of worlds for each design. The default is 64.
+        The number of worlds for each design, 64 by default; fixed switchbacks, which are fast, are
+        played in eight times as many.
     quick
-        Give only first figures, of eight worlds and without the smallest lifts.
+        Give only first figures, of few worlds and without the smallest lifts.
     seed
         The same seed gives the same plan. By default, a seed is drawn and printed.
     resume

@@ -70,6 +70,10 @@ Step: TypeAlias = Callable[[Memory, World, int, int, bool, np.random.Generator],
 SLOTWISE_ROWS = ARRIVALS, LAST = range(2)
 #: The last rows of a tracer's memory, with one column per slot.
 TRACE_ROWS = ARM, TOTAL, REWARD = range(-3, 0)
+#: The memory of the attributed engine. First the shares of the latest pull, by the slot in which
+#: they arrive (the ring of the slotwise engine, for a reward of 1); then by pull its arm, its
+#: reward, what of it has arrived, and how many parts are to come; then the shares of all pulls.
+PENDING_ARM, PENDING_REWARD, ARRIVED, PARTS_LEFT, PENDING_SHARES = range(1, 6)
 #: Where the tails begin in a table of the roundwise kernel. As many shares as the reach and one
 #: more follow.
 TAILS = 2
@@ -138,6 +142,24 @@ def build_slotwise(
     rows, tables, groups, memory = _lay_out(laws, recipe_of)
     step = _pull_and_deposit(rewards, _deposit_by_row(groups))
     return SlotwiseEngine(step, rows, tables, (len(SLOTWISE_ROWS), memory))
+
+
+def build_attributed(
+    laws: Sequence[L], recipe_of: Callable[[L], Recipe[Deposit]], rewards: RewardSource
+) -> RoundwiseEngine:
+    """The engine that says which shares of a pull's reward arrive when, for arms with these laws.
+
+    Its `collect` draws one pull, leaves the shares in the ring `ARRIVALS` and returns the reward.
+    It draws what the slotwise engine draws.
+    """
+    rows, tables, groups, memory = _lay_out(laws, recipe_of)
+    collect = _pull_and_share(rewards, _deposit_by_row(groups))
+    return RoundwiseEngine(collect, rows, tables, attributed_memory(memory))
+
+
+def attributed_memory(pending: int) -> tuple[int, int]:
+    """The shape of its memory where at most so many pulls are pending at a time."""
+    return PENDING_SHARES + pending, pending
 
 
 def count_bytes(sizes: Sequence[Size], engine: str) -> int:
@@ -248,6 +270,26 @@ def _pull_and_deposit(rewards: RewardSource, deposit: Deposit) -> Step:
         return take_arrivals(memory, slot)
 
     return step
+
+
+@cache
+def _pull_and_share(rewards: RewardSource, deposit: Deposit) -> Collect:
+    one, key_of = rewards.one, rewards.key_of
+
+    def collect(
+        memory: Memory,
+        world: World,
+        t: int,
+        arm: int,
+        slots: int,
+        window: int,
+        rng: np.random.Generator,
+    ) -> float:
+        reward = one(world.source, key_of(world, arm), t, rng)
+        deposit(memory, world.tables, world.rows[arm], t, 1.0, rng)
+        return reward
+
+    return collect
 
 
 def take_arrivals(memory: Memory, slot: int) -> float:

@@ -13,6 +13,7 @@ To add a delay, derive a frozen dataclass from the class that fits, and register
 
 import math
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, NamedTuple
@@ -36,6 +37,7 @@ from aftereffect.delays._engines import (
     RoundwiseEngine,
     Size,
     SlotwiseEngine,
+    build_attributed,
     build_roundwise,
     build_slotwise,
     collect_shares,
@@ -45,6 +47,10 @@ from aftereffect.delays._engines import (
     share_table,
 )
 from aftereffect.errors import ParameterError
+
+#: Oracles are not told of parts that arrive after the lag at which the tail has fallen to this,
+#: where rewards arrive without end: they may take a pull for complete then.
+NEGLIGIBLE_TAIL = 1e-3
 
 
 class DelayFacts(NamedTuple):
@@ -91,6 +97,17 @@ class Delay(Spec, ABC):
     def count_bytes(self, engine: str, arms: int, horizon: int) -> int:
         """How much memory the tables and one replication take: as much, or a little more."""
 
+    def count_pending(self, arms: int) -> int:
+        """The most pulls whose rewards an oracle waits for at a time, the latest among them."""
+        raise ParameterError(
+            f"{self} depends on the play and does not say from which pull a reward comes: "
+            "use another delay, or a policy that learns from totals"
+        )
+
+    def attributed(self, arms: int, rewards: RewardSource) -> RoundwiseEngine:
+        """How to simulate a slot for an oracle: which shares of its pull arrive when."""
+        raise NotImplementedError(f"{self} can count no pending pulls")
+
 
 class ArmwiseDelay(Delay):
     """A delay that is a law of lags for each arm.
@@ -123,6 +140,13 @@ class ArmwiseDelay(Delay):
 
     def slotwise(self, arms: int, rewards: RewardSource, horizon: int) -> SlotwiseEngine:
         return build_slotwise(self.by_arm(arms), lambda law: law.slotwise_recipe(horizon), rewards)
+
+    def count_pending(self, arms: int) -> int:
+        return max(law.known_reach for law in self.by_arm(arms)) + 1
+
+    def attributed(self, arms: int, rewards: RewardSource) -> RoundwiseEngine:
+        laws = self.by_arm(arms)
+        return build_attributed(laws, lambda law: law.slotwise_recipe(law.known_reach), rewards)
 
     def count_bytes(self, engine: str, arms: int, horizon: int) -> int:
         laws = dict.fromkeys(self.by_arm(arms))
@@ -179,6 +203,14 @@ class LagLaw(ArmwiseDelay):
     def effective_reach(self) -> float:
         """The lag after which float64 cannot tell the tail from 0."""
         return self.reach
+
+    @property
+    def known_reach(self) -> int:
+        """The lag at which an oracle takes a pull for complete: the reach, if there is one."""
+        if math.isfinite(self.reach):
+            return int(self.reach)
+        lags = range(MAX_LAG)
+        return bisect_left(lags, True, key=lambda lag: bool(self.tail(lag) <= NEGLIGIBLE_TAIL))
 
     def reach_within(self, horizon: int) -> int:
         """The largest lag that an engine keeps in a run of so many slots, one by one."""

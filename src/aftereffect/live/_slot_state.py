@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from aftereffect._core import DecideSlots, SlotKernels, State, Vector
+from aftereffect._core import DecideSlots, SlotKernels, State, Vector, require_extra
 from aftereffect.live._rounds import Round, RoundPlan
 from aftereffect.live._state import Choice, ExperimentState
 from aftereffect.live.events import Event, Link
@@ -32,6 +32,7 @@ def prepare_decide(policy: Policy) -> DecideSlots:
         base = cast(SlotKernels, policy.base.kernels())
         return slot_floors(SlotKernels(prepare_decide(policy.base), base.observe)).decide
     if kernels not in _decides:
+        require_extra("live", "numba")
         from aftereffect.simulation import load_decide  # which takes a second to import
 
         _decides[kernels] = load_decide(policy)

@@ -215,9 +215,10 @@ class Experiment:
             unit,
             stop_when_loss_below,
             read_guardrails(guardrails),
-            plan,  # type: ignore[arg-type]  # the settings choose one course of it
-            final_after,
+            final_after=final_after,
         )
+        if plan is not None:
+            wanted = wanted.with_plan(plan)
         if wanted.name in (".", ".."):  # no web address can have such a part
             raise ParameterError(f"an experiment cannot be named {wanted.name!r}: add a letter")
         check_playable(wanted)

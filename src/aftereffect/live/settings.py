@@ -4,7 +4,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
@@ -28,7 +28,7 @@ from aftereffect.delays import DelayFacts
 from aftereffect.errors import ConflictError, ParameterError, SpecError, name_field
 from aftereffect.inference import MAX_GUARDRAILS, Guardrail, PlannedCourse, read_courses
 from aftereffect.live._slot_clock import SlotClock, check_totals, make_clock, read_time
-from aftereffect.policies import MAX_REMEMBERED, Floors, Policy
+from aftereffect.policies import MAX_REMEMBERED, Floors, Policy, check_anonymous
 from aftereffect.rewards import check_covariates
 
 #: A slot per millisecond for 34 years. Policies that need no horizon get parameters for this one.
@@ -162,6 +162,11 @@ class Settings:
             with name_field(name):
                 object.__setattr__(self, name, check(getattr(self, name)))
         object.__setattr__(self, "arms", order_arms(self.arms, self.control))
+
+    def with_plan(self, plan: object) -> "Settings":
+        """The same settings, with what a plan promised of such an experiment."""
+        with name_field("plan"):
+            return replace(self, plan=_choose_course(plan, self))
 
     @cached_property
     def clock(self) -> SlotClock | None:
@@ -489,7 +494,9 @@ def _check_range(reward_range: object, policy: Policy) -> tuple[float, float] | 
 
 def _check_policy(policy: object, horizon: int | None, calendar: Calendar) -> Policy:
     """Check that a policy can be stored as a spec string, and that it has what it needs."""
-    chosen = as_spec(policy, Policy).with_delay_facts(_NO_FACTS).with_calendar(calendar)
+    chosen = (
+        check_anonymous(as_spec(policy, Policy)).with_delay_facts(_NO_FACTS).with_calendar(calendar)
+    )
     try:
         same = parse(str(chosen), Policy) == chosen
     except SpecError:
@@ -501,6 +508,6 @@ def _check_policy(policy: object, horizon: int | None, calendar: Calendar) -> Po
         )
     if chosen.needs_horizon and horizon is None:
         raise ParameterError(
-            f"{chosen} needs to know the number of slots in advance: pass horizon=..."
+            f"{chosen} needs to know the number of slots in advance: give horizon (--horizon)"
         )
     return chosen

@@ -13,12 +13,16 @@ from aftereffect.policies import (
     Floors,
     Policy,
     RecordingState,
+    check_anonymous,
 )
 
 #: The share of the control in the adaptive design.
 CONTROL_SHARE = 0.1
 #: Blocks of fixed switchbacks, in lags; the part of the experiment in which arms are compared.
 _BLOCKS, _COMPARED = (1.0, 2.0, 4.0), 0.25
+#: Fixed switchbacks are played in so many times as many worlds: they are that much faster, and a
+#: few worlds in which they end with a wrong arm decide what they lose.
+_FIXED_TIMES = 8
 #: Passes over all arms that a fixed switchback has at least.
 MIN_PASSES = 2
 
@@ -58,9 +62,18 @@ def list_designs(past: Past, arms: int, lags: Range, slots: int) -> list[Policy]
     return [adaptive, *fixed]
 
 
+def count_worlds(design: Policy, runs: int) -> int:
+    """In how many worlds a design is played, if others are played in so many.
+
+    >>> count_worlds(FixedSwitchback(24, 3), 64)
+    512
+    """
+    return runs * _FIXED_TIMES if isinstance(design, FixedSwitchback) else runs
+
+
 def check_design(design: Policy | str, arms: int, slots: int) -> Policy:
     """Check that a design can be planned with so many arms and slots."""
-    policy = as_spec(design, Policy)
+    policy = check_anonymous(as_spec(design, Policy))
     policy.params(arms, slots)
     if isinstance(policy, FixedSwitchback):
         needed = policy.block * policy.blocks_per_arm * arms

@@ -227,7 +227,7 @@ class Plan:
         """What was asked, in a few words."""
         lift, lag = _show_range(*(100 * end for end in self.lift)), _show_range(*self.lag)
         rough = "Rough figures, of few worlds. " if self.is_rough else ""
-        worlds = self.promises[0].worlds
+        worlds = _show_range(*(end(each.worlds for each in self.promises) for end in (min, max)))
         return (
             f"{rough}{self.arms} arms, lift {lift} %, lag {lag} slots, {self.weeks} weeks; "
             f"{worlds} worlds, seed {self.seed}. After ± is a Monte Carlo error. The rule stops "

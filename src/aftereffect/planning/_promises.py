@@ -218,5 +218,6 @@ def _cross(x: Vector, found: Vector) -> float | None:
     if curve[1] <= 0:
         return None
     place = (math.log(FOUND / (1 - FOUND)) - curve[0]) / curve[1]
-    lift = math.exp(middle + spread * place)
-    return None if lift > POWER_LIFTS[1] else max(lift, POWER_LIFTS[0])
+    low, high = map(math.log, POWER_LIFTS)
+    found_at = middle + spread * place
+    return None if found_at > high else math.exp(max(found_at, low))

@@ -8,17 +8,29 @@ from aftereffect.policies._averages import kl_bernoulli
 from aftereffect.policies._delay_shapes import list_shapes
 from aftereffect.policies._season import MAX_REMEMBERED
 from aftereffect.policies.adaptive_switchback import AdaptiveSwitchback
-from aftereffect.policies.ars_ucb import ArsKlUcb, ArsUcb
+from aftereffect.policies.ars_ucb import ArsKlUcb, ArsUcb, RoundRobin, Ucb1
 from aftereffect.policies.base import (
+    AttributedPolicy,
+    Kernels,
     Policy,
+    TakeState,
+    anonymous_kernels,
+    check_anonymous,
+    make_take_state,
     map_arrays,
     move_into,
     named_arrays,
     round_kernels,
+    stack_states,
 )
-from aftereffect.policies.baselines import RoundRobin, Ucb1
 from aftereffect.policies.clw import ArsClw, Clw
-from aftereffect.policies.exp3 import ArsExp3, Exp3
+from aftereffect.policies.delayed_indices import (
+    AttributedKlUcb,
+    DelayedKlUcb,
+    DelayedUcb,
+    DelayedUcb1,
+)
+from aftereffect.policies.exp3 import ArsExp3, Exp3, MiniBatch
 from aftereffect.policies.floors import (
     MAX_FLOORS,
     Floors,
@@ -27,9 +39,9 @@ from aftereffect.policies.floors import (
     has_probabilities,
     slot_floors,
 )
-from aftereffect.policies.mini_batch import MiniBatch
 from aftereffect.policies.odaaf import GeneralizedOdaaf, Odaaf
 from aftereffect.policies.planned_switchback import FixedSwitchback, OptimalSwitchback
+from aftereffect.policies.queues import Bold, QpmD
 from aftereffect.policies.settle_ucb import SettleUcb
 
 __all__ = [
@@ -40,28 +52,41 @@ __all__ = [
     "ArsExp3",
     "ArsKlUcb",
     "ArsUcb",
+    "AttributedKlUcb",
+    "AttributedPolicy",
+    "Bold",
     "Clw",
+    "DelayedKlUcb",
+    "DelayedUcb",
+    "DelayedUcb1",
     "Exp3",
     "FixedSwitchback",
     "Floors",
     "GeneralizedOdaaf",
+    "Kernels",
     "MiniBatch",
     "Odaaf",
     "OptimalSwitchback",
     "Params",
     "Policy",
+    "QpmD",
     "Recording",
     "RecordingState",
     "RoundRobin",
     "SettleUcb",
     "State",
+    "TakeState",
     "Ucb1",
+    "anonymous_kernels",
+    "check_anonymous",
     "has_probabilities",
     "kl_bernoulli",
     "list_shapes",
+    "make_take_state",
     "map_arrays",
     "move_into",
     "named_arrays",
     "round_kernels",
     "slot_floors",
+    "stack_states",
 ]

@@ -2,11 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeAlias, TypeVar, cast, get_args
 
 import numpy as np
 
 from aftereffect._core import (
+    AttributedKernels,
     Calendar,
     Chance,
     Params,
@@ -17,10 +18,14 @@ from aftereffect._core import (
     Vector,
     check_choice,
 )
-from aftereffect.delays import DelayFacts
+from aftereffect.delays import Delay, DelayFacts
 from aftereffect.errors import ParameterError
 
 T = TypeVar("T")
+#: The kernels of any policy.
+Kernels: TypeAlias = PolicyKernels | SlotKernels | AttributedKernels
+#: ``take_state(states, r)``: state number r, as views of arrays that hold several.
+TakeState: TypeAlias = Callable[[State, int], State]
 
 
 class Policy(Spec, ABC):
@@ -84,7 +89,7 @@ class Policy(Spec, ABC):
         return self
 
     @abstractmethod
-    def kernels(self) -> PolicyKernels | SlotKernels:
+    def kernels(self) -> Kernels:
         """The two plain functions; equal policies share them, so that they are compiled once."""
 
     @abstractmethod
@@ -113,6 +118,71 @@ class Policy(Spec, ABC):
             check_choice(name, getattr(self, name), get_args(literal))
 
 
+class AttributedPolicy(Policy):
+    """An oracle: a policy that is not anonymous, but learns from which pull each reward comes.
+
+    It shows what knowing that would bring, in simulations. Nothing but a simulation can tell it, so
+    live experiments refuse it. It chooses an arm in every slot.
+
+    A pull is *pending* from its slot until its last part has arrived. Where rewards arrive without
+    end, a pull counts as complete once at most a thousandth of its reward is still to come, and
+    nothing is said of that rest.
+
+    Examples
+    --------
+    >>> import aftereffect as ae
+    >>> bandit = ae.StochasticBandit([0.9, 0.5], ae.UniformDelay(10, 30))
+    >>> study = ae.simulate(["delayed-ucb1", "ucb1"], bandit, horizon=1_000, seed=1)
+    >>> [round(float(runs.final.mean())) for runs in study]
+    [28, 44]
+    """
+
+    @abstractmethod
+    def kernels(self) -> AttributedKernels:
+        """The two plain functions; equal policies share them."""
+
+    @abstractmethod
+    def initial_within(self, arms: int, pending: int) -> State:
+        """A fresh state for bandits in which at most so many pulls are pending at a time."""
+
+    def initial(self, arms: int) -> State:
+        return self.initial_within(arms, 1)
+
+    def initial_for(self, arms: int, slots: int, covariates: int = 0) -> State:
+        return self.initial_within(arms, slots)
+
+    def with_delay(self, delay: Delay, arms: int) -> "AttributedPolicy":
+        """The same policy with what it needs of the delay and was not given."""
+        return self
+
+
+def check_anonymous(policy: Policy) -> Policy:
+    """Refuse a policy that must learn from which pull each reward comes.
+
+    >>> from aftereffect import Ucb1
+    >>> print(check_anonymous(Ucb1()))
+    ucb1
+    """
+    anonymous_kernels(policy)
+    return policy
+
+
+def anonymous_kernels(policy: Policy) -> PolicyKernels | SlotKernels:
+    """The kernels of a policy that learns from totals.
+
+    >>> from aftereffect import Ucb1
+    >>> anonymous_kernels(Ucb1()) == Ucb1().kernels()
+    True
+    """
+    kernels = policy.kernels()
+    if isinstance(kernels, AttributedKernels):
+        raise ParameterError(
+            f"{policy} is an oracle, which must learn from which pull each reward comes, but here "
+            "it would see totals only: use another policy, such as settle-ucb"
+        )
+    return kernels
+
+
 def round_kernels(policy: "Policy") -> PolicyKernels:
     """The kernels of a policy that learns from the totals of rounds.
 
@@ -120,8 +190,8 @@ def round_kernels(policy: "Policy") -> PolicyKernels:
     >>> round_kernels(Ucb1()) == Ucb1().kernels()
     True
     """
-    kernels = policy.kernels()
-    if isinstance(kernels, SlotKernels):
+    kernels = anonymous_kernels(policy)
+    if not isinstance(kernels, PolicyKernels):
         raise ParameterError(
             f"{policy} looks at every slot, but here a policy must learn from rounds: "
             "use another one, such as ars-ucb"
@@ -145,6 +215,44 @@ def map_arrays(function: Callable[[Vector], Any], value: T) -> T:
         # A named tuple takes its fields one by one, a plain tuple all at once.
         return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
     return value
+
+
+def stack_states(state: State, count: int) -> State:
+    """Repeat each array of a state along a new first axis.
+
+    >>> from aftereffect import ArsUcb
+    >>> stack_states(ArsUcb().initial(arms=3), 5).pulls.shape
+    (5, 3)
+    """
+    return map_arrays(lambda array: np.broadcast_to(array, (count, *array.shape)).copy(), state)
+
+
+def make_take_state(state: State) -> TakeState:
+    """Make the function that takes one state out of several that were stacked.
+
+    Compiled code cannot loop over the fields of a named tuple. So this writes a function for the
+    fields of this one: ``return Averages(states.pulls[r], states.total[r], ...)``.
+
+    >>> from aftereffect import ArsUcb
+    >>> states = stack_states(ArsUcb().initial(arms=3), 5)
+    >>> make_take_state(states)(states, 4).pulls.shape
+    (3,)
+    """
+    classes: dict[str, Any] = {}
+
+    def write_view(part: Any, name: str) -> str:
+        if isinstance(part, np.ndarray):
+            return f"{name}[r]"
+        cls = f"Tuple{len(classes)}"
+        classes[cls] = type(part)
+        fields = zip(type(part)._fields, part, strict=True)
+        views = [write_view(inner, f"{name}.{field}") for field, inner in fields]
+        return f"{cls}({', '.join(views)})"
+
+    source = f"def take_state(states, r):\n    return {write_view(state, 'states')}\n"
+    exec(compile(source, __file__, "exec"), classes)
+    classes["take_state"].__module__ = __name__
+    return cast(TakeState, classes["take_state"])
 
 
 def move_into(larger: State, state: State) -> State:

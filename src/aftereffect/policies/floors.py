@@ -40,7 +40,7 @@ from aftereffect._core import (
 )
 from aftereffect.delays import DelayFacts
 from aftereffect.errors import ParameterError
-from aftereffect.policies.base import Policy
+from aftereffect.policies.base import Policy, anonymous_kernels, check_anonymous
 
 #: The smallest share: a group of rounds should end within an experiment.
 MIN_FLOOR = 0.001
@@ -114,7 +114,7 @@ class Floors(Policy):
     shares: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        base, shares = as_spec(self.base, Policy), check_floors(self.shares)
+        base, shares = check_anonymous(as_spec(self.base, Policy)), check_floors(self.shares)
         if len(shares) < 2:
             raise ParameterError(f"shares must be at least two, one per arm, got {len(shares)}")
         if isinstance(base, Floors):
@@ -136,7 +136,7 @@ class Floors(Policy):
         return replace(self, base=self.base.with_calendar(calendar))
 
     def kernels(self) -> PolicyKernels | SlotKernels:
-        base, chance = self.base.kernels(), self.base.chance()
+        base, chance = anonymous_kernels(self.base), self.base.chance()
         if isinstance(base, SlotKernels):
             return slot_floors(base)
         if has_probabilities(self.base.initial(len(self.shares))):

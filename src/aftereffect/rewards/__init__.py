@@ -7,6 +7,7 @@ from aftereffect.rewards._columns import (
     read_columns,
     read_query,
 )
+from aftereffect.rewards._files import OTHER_SEPARATORS, READERS, read_rewards
 from aftereffect.rewards.histories import (
     MAX_COVARIATES,
     MAX_HISTORY,
@@ -38,16 +39,11 @@ from aftereffect.rewards.schedules import (
     DrawnArm,
     DrawnRewards,
     Recorded,
+    RewardTable,
     Rows,
     Schedule,
     as_schedule,
-)
-from aftereffect.rewards.tables import (
-    OTHER_SEPARATORS,
-    READERS,
-    RewardTable,
     prepare_rewards,
-    read_rewards,
     sum_by_arm,
     table_source,
 )

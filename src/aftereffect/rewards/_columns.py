@@ -15,7 +15,7 @@ from datetime import date, datetime, time
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any, NamedTuple, SupportsFloat, SupportsIndex, cast
 
 from aftereffect._core import import_optional, short_repr
 from aftereffect.errors import InputError
@@ -253,8 +253,10 @@ def read_cell_number(given: object, decimal: str) -> float:
         given = re.sub(rf"[{_OTHERS[decimal]}{_SPACES}]", "", text).replace(decimal, ".")
         if float(given) == 0 and re.search("[1-9]", given.lower().partition("e")[0]):
             raise ValueError  # it is too small
+    if not isinstance(given, str | SupportsFloat | SupportsIndex):
+        raise ValueError
     try:
-        number = float(given)  # type: ignore[arg-type]  # whatever it is, it is tried
+        number = float(given)
     except (TypeError, OverflowError):
         raise ValueError from None
     if math.isinf(number) or isinstance(given, bool):

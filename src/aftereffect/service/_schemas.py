@@ -3,7 +3,8 @@
 import inspect
 import re
 from dataclasses import is_dataclass
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 from types import GenericAlias, UnionType
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
@@ -428,8 +429,7 @@ def _json_type(hint: Any, float_type: Any) -> Any:
     if get_origin(hint) is tuple:
         return GenericAlias(list, (_json_type(get_args(hint)[0], float),))
     if get_origin(hint) in (Union, UnionType):
-        # Union takes a tuple of types; `X | Y` cannot be written for a number of them.
-        return Union[tuple(_json_type(each, float_type) for each in get_args(hint))]  # noqa: UP007
+        return reduce(or_, (_json_type(each, float_type) for each in get_args(hint)))
     if isinstance(hint, type) and (hasattr(hint, "_fields") or is_dataclass(hint)):
         return model_of(hint, float_type=float_type)
     return hint

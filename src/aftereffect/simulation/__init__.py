@@ -22,6 +22,7 @@ from aftereffect.simulation._plot import (
 )
 from aftereffect.simulation._rehearsal import (
     COVARIATES,
+    PENDING,
     call_absorb,
     call_decide,
     call_decide_slots,
@@ -31,6 +32,7 @@ from aftereffect.simulation._rehearsal import (
     check_state,
     copy_checked,
     make_covariates,
+    play_pulls,
 )
 from aftereffect.simulation._replications import (
     ENGINE_CHOICES,
@@ -70,6 +72,7 @@ __all__ = [
     "LEGEND",
     "MAX_CHECKPOINTS",
     "MAX_REPLICATIONS",
+    "PENDING",
     "PLAIN_NUMBERS",
     "STUDY_SUFFIXES",
     "BatchResult",
@@ -102,6 +105,7 @@ __all__ = [
     "load_decide",
     "make_covariates",
     "plan_study",
+    "play_pulls",
     "prepare",
     "print_progress",
     "recipe_of",

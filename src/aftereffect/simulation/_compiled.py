@@ -30,20 +30,19 @@ from threading import Lock
 from types import CellType, FunctionType
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
-from numba.extending import register_jitable
 
 from aftereffect._core import (
     DecideSlots,
     Engine,
     Params,
-    PolicyKernels,
     SlotKernels,
     State,
+    require_extra,
     sources_digest,
 )
 from aftereffect.errors import ParameterError
+from aftereffect.policies import Kernels, make_take_state, stack_states
 from aftereffect.simulation._contents import Contents, list_globals, strip_locations
 from aftereffect.simulation._driver import (
     BatchPlay,
@@ -51,9 +50,12 @@ from aftereffect.simulation._driver import (
     make_batch_driver,
     make_decision,
     make_driver,
-    make_take_state,
-    stack_states,
 )
+
+require_extra("simulation")
+
+import numba  # noqa: E402 - the line above says which extra is missing
+from numba.extending import register_jitable  # noqa: E402
 
 _UNUSED_DAYS = 30
 #: An empty file in a driver's folder that numba takes for its source.
@@ -85,7 +87,7 @@ _LOCATION, _STEP = (
 
 
 def compile_batch_driver(
-    policy: PolicyKernels | SlotKernels, engine: Engine, state: State, params: Params
+    policy: Kernels, engine: Engine, state: State, params: Params
 ) -> BatchPlay:
     """Compile the batch driver for these kernels; it runs without the interpreter's lock.
 

@@ -9,7 +9,7 @@ tuple with one for each run of a batch would take long to compile.
 import ctypes
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from aftereffect._core import (
     POLICY,
     WORLD,
+    AttributedKernels,
     DecideSlots,
     Feed,
     Matrix,
     Memory,
     Params,
-    PolicyKernels,
     SlotKernels,
     Slots,
     State,
@@ -32,9 +32,17 @@ from aftereffect._core import (
     seed_sequence,
     short_repr,
 )
-from aftereffect.delays import ARM
+from aftereffect.delays import (
+    ARM,
+    ARRIVALS,
+    ARRIVED,
+    PARTS_LEFT,
+    PENDING_ARM,
+    PENDING_REWARD,
+    PENDING_SHARES,
+)
 from aftereffect.errors import ParameterError
-from aftereffect.policies import map_arrays
+from aftereffect.policies import Kernels, TakeState
 
 #: Unsigned integers of 64 bits.
 Words: TypeAlias = NDArray[np.uint64]
@@ -166,14 +174,11 @@ BatchPlay: TypeAlias = Callable[
     None,
 ]
 
-#: ``take_state(states, r)``: the state of run r, as views of arrays that hold those of a batch.
-TakeState: TypeAlias = Callable[[State, int], State]
-
 #: The most runs per call.
 BATCH = 64
 
 
-def make_driver(policy: PolicyKernels | SlotKernels, bandit: WorldKernels) -> Play:
+def make_driver(policy: Kernels, bandit: WorldKernels) -> Play:
     """Make the function that plays one run to the horizon.
 
     It writes the regret at the checkpoints and the pulls of each arm, and returns the number of
@@ -183,6 +188,8 @@ def make_driver(policy: PolicyKernels | SlotKernels, bandit: WorldKernels) -> Pl
     """
     if isinstance(policy, SlotKernels):
         return _make_slot_driver(policy, bandit)
+    if isinstance(policy, AttributedKernels):
+        return _make_attributed_driver(policy, bandit)
     decide, absorb = policy
     collect, count_regret, _ = bandit
 
@@ -282,6 +289,65 @@ def _make_slot_driver(policy: SlotKernels, bandit: WorldKernels) -> Play:
     return play
 
 
+def _make_attributed_driver(policy: AttributedKernels, bandit: WorldKernels) -> Play:
+    """Make the function that plays one run of an oracle."""
+    decide, arrive = policy
+    collect, count_regret, _ = bandit
+
+    def play(
+        state: State,
+        params: Params,
+        memory: Matrix,
+        world: World,
+        covariates: Matrix,
+        horizon: int,
+        checkpoints: Slots,
+        regret: Vector,
+        pulls: Vector,
+        policy_rng: np.random.Generator,
+        world_rng: np.random.Generator,
+    ) -> int:
+        size = memory.shape[1]
+        reached = 0
+        lost = 0.0
+        for t in range(horizon):
+            arm = decide(state, params, t, policy_rng)
+            if not 0 <= arm < pulls.shape[0]:
+                pulls[0] = arm
+                return -1 - t
+            here = t % size
+            memory[PENDING_REWARD, here] = collect(memory, world, t, arm, 1, 1, world_rng)
+            memory[PENDING_ARM, here] = arm
+            memory[ARRIVED, here] = memory[PARTS_LEFT, here] = 0.0
+            for slot in range(size):  # in which parts of it arrive
+                share = memory[ARRIVALS, slot]
+                if share > 0.0:
+                    memory[ARRIVALS, slot] = 0.0
+                    memory[PENDING_SHARES + slot, here] = share
+                    memory[PARTS_LEFT, here] += 1.0
+            first = max(t - size + 1, 0)
+            pull = first % size
+            for pulled in range(first, t + 1):
+                share = memory[PENDING_SHARES + here, pull]
+                if share > 0.0:
+                    memory[PENDING_SHARES + here, pull] = 0.0
+                    amount = memory[PENDING_REWARD, pull] * share
+                    memory[ARRIVED, pull] += amount
+                    memory[PARTS_LEFT, pull] -= 1.0
+                    is_last = memory[PARTS_LEFT, pull] == 0.0
+                    reward = memory[ARRIVED, pull] if is_last else math.nan
+                    arrive(state, params, t, pulled, int(memory[PENDING_ARM, pull]), amount, reward)
+                pull = pull + 1 if pull + 1 < size else 0
+            lost += count_regret(memory, world, t, arm, 1)
+            pulls[arm] += 1
+            if reached < checkpoints.shape[0] and checkpoints[reached] == t + 1:
+                regret[reached] = lost
+                reached += 1
+        return horizon
+
+    return play
+
+
 def _count_none(world: World) -> int:
     return 0
 
@@ -299,49 +365,22 @@ _AT_ONCE = Feed(_count_none, _count_none, _look_up_nothing, _find_empty_row)
 
 
 def bad_decision(
-    policy: str, arms: int, t: int, decision: object, *, plays_slots: bool = False
+    policy: str, kernels: Kernels, arms: int, t: int, decision: object
 ) -> ParameterError:
-    """Return the error to raise for an invalid decision of a policy."""
-    fields, window = (
-        ("(arm, slots)", "")
-        if plays_slots
-        else (
-            "(arm, slots, window)",
-            ", a window within the slots",
+    """Return the error to raise for an invalid decision of a policy with these kernels."""
+    arm = f"an arm from 0 to {arms - 1}"
+    if isinstance(kernels, AttributedKernels):
+        wanted = f"{arm}, as a whole number"
+    elif isinstance(kernels, SlotKernels):
+        wanted = f"(arm, slots): {arm}, at least one slot, as whole numbers"
+    else:
+        wanted = (
+            f"(arm, slots, window): {arm}, at least one slot, a window within the slots, "
+            "as whole numbers"
         )
-    )
     return ParameterError(
-        f"decide of {policy} must return {fields}: an arm from 0 to {arms - 1}, at least one slot"
-        f"{window}, as whole numbers, got {short_repr(decision)} at slot {t}"
+        f"decide of {policy} must return {wanted}, got {short_repr(decision)} at slot {t}"
     )
-
-
-def stack_states(state: State, count: int) -> State:
-    """Repeat each array of a state along a new first axis, once for each run of a batch."""
-    return map_arrays(lambda array: np.broadcast_to(array, (count, *array.shape)).copy(), state)
-
-
-def make_take_state(state: State) -> TakeState:
-    """Make the function that takes one run's state out of the states of a batch.
-
-    Compiled code cannot loop over the fields of a named tuple. So this writes a function for the
-    fields of this one: ``return Averages(states.pulls[r], states.total[r], ...)``.
-    """
-    classes: dict[str, Any] = {}
-
-    def write_view(part: Any, name: str) -> str:
-        if isinstance(part, np.ndarray):
-            return f"{name}[r]"
-        cls = f"Tuple{len(classes)}"
-        classes[cls] = type(part)
-        fields = zip(type(part)._fields, part, strict=True)
-        views = [write_view(inner, f"{name}.{field}") for field, inner in fields]
-        return f"{cls}({', '.join(views)})"
-
-    source = f"def take_state(states, r):\n    return {write_view(state, 'states')}\n"
-    exec(compile(source, __file__, "exec"), classes)
-    classes["take_state"].__module__ = __name__
-    return cast(TakeState, classes["take_state"])
 
 
 def make_decision(decide: DecideSlots) -> DecideSlots:

@@ -5,6 +5,7 @@ without an error. Totals are made up, so that a rehearsal takes a few millisecon
 """
 
 import inspect
+import math
 import time
 import traceback
 from collections.abc import Callable
@@ -14,14 +15,30 @@ from typing import Any, cast
 
 import numpy as np
 
-from aftereffect._core import PACKAGE, Params, SlotKernels, State, Vector, short_repr
+from aftereffect._core import (
+    PACKAGE,
+    AttributedKernels,
+    Params,
+    SlotKernels,
+    State,
+    Vector,
+    short_repr,
+)
 from aftereffect.errors import ParameterError
-from aftereffect.policies import Policy, has_probabilities, map_arrays, round_kernels
+from aftereffect.policies import (
+    AttributedPolicy,
+    Policy,
+    has_probabilities,
+    map_arrays,
+    round_kernels,
+)
 from aftereffect.simulation._driver import bad_decision
 
 _ROUNDS, _MIN_ROUNDS = 64, 8
 #: The slots of the history that policies which look at every slot get in a rehearsal.
 _HISTORY = 40
+#: The most pulls of an oracle that are pending at a time in rehearsals and checks.
+PENDING = 3
 #: The number of covariates that they get in rehearsals and checks.
 COVARIATES = 2
 #: Rounds times arms of one rehearsal.
@@ -91,7 +108,10 @@ def rehearse(policy: Policy, arms: int, horizon: int) -> None:
         or if a decision cannot be played.
     """
     check_signatures(policy)
-    state = policy.initial_for(arms, horizon + _HISTORY, COVARIATES)
+    if isinstance(policy, AttributedPolicy):
+        state = policy.initial_within(arms, PENDING)
+    else:
+        state = policy.initial_for(arms, horizon + _HISTORY, COVARIATES)
     params = policy.params(arms, horizon)
     check_state(policy, state)
     state, params = map_arrays(copy_checked, state), check_indices(params)
@@ -99,6 +119,9 @@ def rehearse(policy: Policy, arms: int, horizon: int) -> None:
     rounds = max(_MIN_ROUNDS, min(_ROUNDS, _MAX_WORK // arms))
     if isinstance(policy.kernels(), SlotKernels):
         _play_slots(policy, state, params, arms, min(rounds, horizon), policy_rng, world_rng)
+        return
+    if isinstance(policy.kernels(), AttributedKernels):
+        play_pulls(policy, state, params, [], arms, min(rounds, horizon), policy_rng)
         return
     t = 0
     for _ in range(rounds):
@@ -125,6 +148,25 @@ def _play_slots(
             t += 1
 
 
+def play_pulls(
+    policy: Policy, state: State, params: Params, arms: list[int], count: int, slots: int, rng: Any
+) -> None:
+    """Play an oracle on to slot `slots`; `arms` are those of the slots so far, of `count` arms.
+
+    Rewards and lags are made up, and follow from the slot of a pull: a part arrives in that slot,
+    and another up to two slots later.
+    """
+    for t in range(len(arms), slots):
+        arms.append(call_decide_arm(policy, state, params, count, t, rng))
+        for pulled in range(max(t - 2, 0), t + 1):
+            reward, lag = 7 * pulled % 10 / 10, pulled % 3
+            if t == pulled and lag > 0:
+                call_arrive(policy, state, params, t, pulled, arms[pulled], reward / 2, math.nan)
+            elif t == pulled + lag:
+                amount = reward / 2 if lag > 0 else reward
+                call_arrive(policy, state, params, t, pulled, arms[pulled], amount, reward)
+
+
 def make_covariates(t: int) -> CheckedArray:
     """Make up the covariates of a slot, which kernels only read; some are not known.
 
@@ -137,7 +179,11 @@ def make_covariates(t: int) -> CheckedArray:
 def check_signatures(policy: Policy) -> None:
     """Refuse a policy whose functions do not take covariates."""
     kernels = policy.kernels()
+    if isinstance(kernels, AttributedKernels) and not isinstance(policy, AttributedPolicy):
+        raise ParameterError(f"{policy} has AttributedKernels: derive it from AttributedPolicy")
     wanted = {"initial_for": "arms, slots, covariates=0"}
+    if isinstance(kernels, AttributedKernels):
+        wanted["arrive"] = "state, params, t, pulled, arm, amount, reward"
     if isinstance(kernels, SlotKernels):
         wanted["observe"] = "state, params, t, arm, total, covariates"
     for name, parameters in wanted.items():
@@ -145,8 +191,9 @@ def check_signatures(policy: Policy) -> None:
         try:
             signature.bind(*parameters.split(", "))
         except TypeError:
+            change = "" if name == "arrive" else ": add covariates"
             raise ParameterError(
-                f"{name} of {policy} must take ({parameters}), got {signature}: add covariates"
+                f"{name} of {policy} must take ({parameters}), got {signature}{change}"
             ) from None
 
 
@@ -191,10 +238,10 @@ def call_decide(
         and len(decision) == 3
         and all(isinstance(each, Integral) for each in decision)
     ):
-        raise bad_decision(str(policy), arms, t, decision)
+        raise bad_decision(str(policy), policy.kernels(), arms, t, decision)
     arm, slots, window = map(int, decision)
     if not (0 <= arm < arms and slots >= 1 and 0 <= window <= slots):
-        raise bad_decision(str(policy), arms, t, decision)
+        raise bad_decision(str(policy), policy.kernels(), arms, t, decision)
     if has_probabilities(state):
         _check_probabilities(policy, state, arms, t)
     return arm, slots, window
@@ -219,9 +266,35 @@ def call_decide_slots(
         and 0 <= decision[0] < arms
         and decision[1] >= 1
     ):
-        raise bad_decision(str(policy), arms, t, decision, plays_slots=True)
+        raise bad_decision(str(policy), policy.kernels(), arms, t, decision)
     _check_probabilities(policy, state, arms, t)
     return int(decision[0]), int(decision[1])
+
+
+def call_decide_arm(
+    policy: Policy, state: State, params: Params, arms: int, t: int, rng: Any
+) -> int:
+    """Call `decide` of an oracle; refuse invalid decisions."""
+    decision = _call(policy, policy.kernels().decide, state, params, t, rng)
+    if not (isinstance(decision, Integral) and 0 <= int(decision) < arms):
+        raise bad_decision(str(policy), policy.kernels(), arms, t, decision)
+    return int(decision)
+
+
+def call_arrive(
+    policy: Policy,
+    state: State,
+    params: Params,
+    t: int,
+    pulled: int,
+    arm: int,
+    amount: float,
+    reward: float,
+) -> None:
+    """Let an oracle learn of a part of a pull's reward."""
+    kernels = policy.kernels()
+    if isinstance(kernels, AttributedKernels):
+        _call(policy, kernels.arrive, state, params, t, pulled, arm, amount, reward)
 
 
 def _check_probabilities(policy: Policy, state: State, arms: int, t: int) -> None:

@@ -4,7 +4,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -13,18 +13,25 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from aftereffect._core import (
+    AttributedKernels,
     DecideSlots,
     Engine,
     Matrix,
     Params,
-    PolicyKernels,
     SlotKernels,
     Slots,
     State,
     describe_code,
 )
 from aftereffect.bandits import Bandit, EngineName
-from aftereffect.policies import Policy
+from aftereffect.errors import ParameterError
+from aftereffect.policies import (
+    AttributedPolicy,
+    Kernels,
+    Policy,
+    make_take_state,
+    stack_states,
+)
 from aftereffect.simulation._contents import describe_own_code
 from aftereffect.simulation._driver import (
     BATCH,
@@ -33,36 +40,36 @@ from aftereffect.simulation._driver import (
     bad_decision,
     make_batch_driver,
     make_driver,
-    make_take_state,
-    stack_states,
 )
 from aftereffect.simulation._rehearsal import rehearse
 
 if TYPE_CHECKING:
     from aftereffect.simulation._cuda import DeviceDriver
 
-#: The engines of bandits, and the roundwise one on a GPU.
-EngineChoice: TypeAlias = Literal["roundwise", "slotwise", "cuda"]
+#: The engines of bandits, and the roundwise one on a GPU, in double and in single precision.
+EngineChoice: TypeAlias = Literal["roundwise", "slotwise", "cuda", "cuda-single"]
 ENGINE_CHOICES: tuple[EngineChoice, ...] = get_args(EngineChoice)
 #: What a user may ask for: one of them, or whichever fits.
-EngineRequest: TypeAlias = Literal["roundwise", "slotwise", "cuda", "auto"]
+EngineRequest: TypeAlias = Literal["roundwise", "slotwise", "cuda", "cuda-single", "auto"]
 #: With `auto` a GPU plays studies of at least so many replications, and slots of all of them.
 AUTO_REPLICATIONS, AUTO_SLOTS = 10_000, 10**9
+#: And only if a state, without what it remembers of slots, has at most so many bytes: a GPU plays
+#: tens of thousands of replications at a time, and its caches hold little of larger ones.
+AUTO_STATE = 2**18
+#: The most slots in single precision, which keeps sums of so many rewards to a sixteenth of one.
+#: Sums of a hundred times as many would not change with the next.
+MAX_SINGLE_SLOTS = 10**6
 
 #: A function that turns kernels into a batch driver.
-Builder = Callable[[PolicyKernels | SlotKernels, Engine, State, Params], BatchPlay]
+Builder = Callable[[Kernels, Engine, State, Params], BatchPlay]
 
 
-def interpret_driver(
-    policy: PolicyKernels | SlotKernels, engine: Engine, state: State, params: Params
-) -> BatchPlay:
+def interpret_driver(policy: Kernels, engine: Engine, state: State, params: Params) -> BatchPlay:
     """Make the batch driver in plain Python, for tests and for stepping through in a debugger."""
     return make_batch_driver(make_driver(policy, engine.kernels), make_take_state(state))
 
 
-def compile_driver(
-    policy: PolicyKernels | SlotKernels, engine: Engine, state: State, params: Params
-) -> BatchPlay:
+def compile_driver(policy: Kernels, engine: Engine, state: State, params: Params) -> BatchPlay:
     """Compile the batch driver. Only this imports numba."""
     from aftereffect.simulation._compiled import compile_batch_driver
 
@@ -75,26 +82,58 @@ def recipe_of(engine: EngineChoice) -> EngineName:
     >>> recipe_of("cuda")
     'roundwise'
     """
-    return "roundwise" if engine == "cuda" else engine
+    return "slotwise" if engine == "slotwise" else "roundwise"
 
 
-def choose_engine(request: EngineRequest, slots: int, replications: int, own: str) -> EngineChoice:
-    """Return the engine for a study of so many slots each.
+def is_for_gpu(engine: EngineChoice) -> bool:
+    """Tell whether an engine plays on a GPU.
+
+    >>> is_for_gpu("cuda-single"), is_for_gpu("slotwise")
+    (True, False)
+    """
+    return engine in ("cuda", "cuda-single")
+
+
+def choose_engine(
+    request: EngineRequest,
+    policies: Collection[Policy],
+    arms: int,
+    slots: int,
+    count: int,
+    own: str,
+) -> EngineChoice:
+    """Return the engine for a study of so many replications, of so many slots each.
 
     With `auto`, a GPU plays large studies, if there is one; but not ones with code from outside of
-    this package (`own` describes it), which may not compile for it.
+    this package (`own` describes it), which may not compile for it, nor policies with large states.
 
-    >>> choose_engine("auto", 1_000, 20, own="")
+    >>> choose_engine("auto", [], 2, 1_000, 20, own="")
     'roundwise'
     """
+    seeing = next((each for each in policies if isinstance(each.kernels(), SlotKernels)), None)
+    if request == "cuda-single" and (slots > MAX_SINGLE_SLOTS or seeing is not None):
+        given = f"a horizon of {slots:,}" if seeing is None else f"{seeing}, which looks at each"
+        raise ParameterError(
+            f"the engine 'cuda-single' plays policies of rounds, for at most {MAX_SINGLE_SLOTS:,} "
+            f"slots, got {given}: use the engine 'cuda'"
+        )
     if request != "auto":
         return request
-    is_small = replications < AUTO_REPLICATIONS or slots * replications < AUTO_SLOTS
+    is_small = count < AUTO_REPLICATIONS or slots * count < AUTO_SLOTS
     if is_small or own or find_spec("numba_cuda") is None:
+        return "roundwise"
+    if any(_count_bytes(policy.initial_for(arms, 1)) > AUTO_STATE for policy in policies):
         return "roundwise"
     from aftereffect.simulation._cuda import has_device
 
     return "cuda" if has_device() else "roundwise"
+
+
+def _count_bytes(state: State) -> int:
+    """How much memory the arrays of a state take."""
+    return sum(
+        part.nbytes if isinstance(part, np.ndarray) else _count_bytes(part) for part in state
+    )
 
 
 def load_decide(policy: Policy) -> DecideSlots:
@@ -148,7 +187,11 @@ def give_facts(policy: Policy, bandit: Bandit) -> Policy:
     >>> print(give_facts(ae.Clw(), ae.StochasticBandit([0.9, 0.5], ae.Interval(3, 7))))
     clw(d=8, variant=jmlr, base=tsallis)
     """
-    return policy.with_delay_facts(bandit.delay_facts).with_calendar(bandit.calendar)
+    known = policy.with_delay_facts(bandit.delay_facts).with_calendar(bandit.calendar)
+    if isinstance(known, AttributedPolicy):
+        bandit.count_pending()  # refuses bandits that have totals only
+        return known.with_delay(bandit.delay, bandit.arms)
+    return known
 
 
 @dataclass(frozen=True)
@@ -178,8 +221,16 @@ class Task:
 
     def initial_state(self) -> State:
         """A fresh state of the policy for one run."""
+        if isinstance(self.policy, AttributedPolicy):
+            return self.policy.initial_within(self.bandit.arms, self.bandit.count_pending())
         slots = self.horizon + self.bandit.history_slots
         return self.policy.initial_for(self.bandit.arms, slots, self.bandit.covariate_count)
+
+    def bandit_engine(self) -> Engine:
+        """The bandit, prepared for the policy."""
+        if isinstance(self.policy, AttributedPolicy):
+            return self.bandit.attributed(self.horizon)
+        return self.bandit.engine(recipe_of(self.engine), self.horizon)
 
     def only(self, replications: range) -> "Task":
         """Return the same task for some of the replications."""
@@ -229,13 +280,16 @@ def prepare(task: Task, build: Builder = compile_driver, engine: Engine | None =
     """
     if describe_own_code(task.policy):
         rehearse(task.policy, task.bandit.arms, task.horizon)
-    chosen = engine or task.bandit.engine(recipe_of(task.engine), task.horizon)
+    chosen = engine or task.bandit_engine()
     params = task.policy.params(task.bandit.arms, task.horizon)
     state = task.initial_state()
-    if task.engine == "cuda":
+    if is_for_gpu(task.engine):
         from aftereffect.simulation._cuda import DeviceDriver
 
-        device = DeviceDriver(task.policy.kernels(), chosen, state, params, task.bandit.arms)
+        real = np.float32 if task.engine == "cuda-single" else np.float64
+        device = DeviceDriver(
+            task.policy.kernels(), chosen, state, params, task.bandit.arms, real=real
+        )
         return Prepared(None, chosen, params, task.made_by, device)
     play_batch = build(task.policy.kernels(), chosen, state, params)
     return Prepared(play_batch, chosen, params, task.made_by)
@@ -360,9 +414,12 @@ def _check_decisions(task: Task, runs: Runs) -> None:
     if len(ended) == 0:
         return
     regret, pulls, rounds = (each[ended[0]] for each in runs)
-    plays_slots = isinstance(task.policy.kernels(), SlotKernels)
-    fields = pulls[:2] if plays_slots else (*pulls[:2], regret[0])
-    decision = tuple(int(each) if each.is_integer() else each for each in map(float, fields))
-    raise bad_decision(
-        str(task.policy), task.bandit.arms, -1 - int(rounds), decision, plays_slots=plays_slots
-    )
+    kernels = task.policy.kernels()
+    fields = [float(each) for each in (*pulls[:2], regret[0])]
+    decision = tuple(int(each) if each.is_integer() else each for each in fields)
+    shown: object = decision
+    if isinstance(kernels, AttributedKernels):
+        shown = decision[0]
+    elif isinstance(kernels, SlotKernels):
+        shown = decision[:2]
+    raise bad_decision(str(task.policy), kernels, task.bandit.arms, -1 - int(rounds), shown)

@@ -4,6 +4,7 @@ Results that would not fit into memory are refused.
 """
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from aftereffect._core import (
 from aftereffect.bandits import Bandit
 from aftereffect.delays import ARM, REWARD, TOTAL
 from aftereffect.errors import ParameterError
-from aftereffect.policies import Policy
+from aftereffect.policies import Policy, check_anonymous
 from aftereffect.simulation._plot import plot_pulls
 from aftereffect.simulation._replications import Task, prepare, run_batch
 
@@ -114,13 +115,17 @@ class PolicyRuns:
         """Standard error of that mean; None for a single replication."""
         if len(self.regret) < 2:
             return None
-        error: Vector = self.regret.std(axis=0, ddof=1) / np.sqrt(len(self.regret))
-        return error
+        return _measure_columns(lambda each: each.std(ddof=1) / np.sqrt(len(each)), self.regret)
 
     @property
     def p95(self) -> Vector:
         """The regret that 95 % of the replications stay below, at each checkpoint."""
-        return np.quantile(self.regret, 0.95, axis=0)
+        return _measure_columns(lambda each: np.quantile(each, 0.95), self.regret)
+
+
+def _measure_columns(measure: Callable[[Vector], float], table: Matrix) -> Vector:
+    """Measure one column after another: of all at once, another table would have to fit."""
+    return np.array([measure(column) for column in table.T])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -183,6 +188,7 @@ def trace_run(policy: Policy, bandit: Bandit, horizon: int, seed: int, replicati
             f"a trace can have at most {MAX_TRACE_SLOTS:,} slots, got a horizon of {horizon:,}"
         )
     check_memory(_BYTES_PER_SLOT * horizon, "slots")
+    check_anonymous(policy)
     task = Task(
         policy=policy,
         bandit=bandit,

@@ -17,10 +17,11 @@ from aftereffect.bandits import (
 )
 from aftereffect.delays import ArmwiseDelay, Interval
 from aftereffect.errors import ParameterError
-from aftereffect.policies import Policy, map_arrays, move_into, named_arrays
+from aftereffect.policies import AttributedPolicy, Policy, map_arrays, move_into, named_arrays
 from aftereffect.simulation import (
     BATCH,
     COVARIATES,
+    PENDING,
     Task,
     call_absorb,
     call_decide,
@@ -31,6 +32,7 @@ from aftereffect.simulation import (
     check_state,
     copy_checked,
     make_covariates,
+    play_pulls,
     prepare,
     run_batch,
     trace_run,
@@ -205,6 +207,8 @@ def check_policy(policy: Policy, slots: int = 600) -> None:
     A policy that looks at every slot also writes the probability of each arm. It takes totals and
     covariates that are missing or come late, and what comes late counts like what came at once.
 
+    An oracle is checked with pulls whose rewards arrive in one part or in two.
+
     A policy that is not registered is checked as well; a printed line says why to register it.
 
     Raises
@@ -227,6 +231,8 @@ def check_policy(policy: Policy, slots: int = 600) -> None:
     check_spec(policy)
     bandit = _bandit_for(policy)
     policy = policy.with_delay_facts(bandit.delay_facts).with_calendar(bandit.calendar)
+    if isinstance(policy, AttributedPolicy):
+        policy = policy.with_delay(bandit.delay, bandit.arms)
     try:
         check_state(policy, policy.initial(_ARMS))
         check_signatures(policy)
@@ -298,6 +304,9 @@ def _play_from_start(policy: Policy, slots: int, horizon: int, *, twice: bool = 
 
 
 def _check_continues(policy: Policy, slots: int) -> None:
+    if isinstance(policy, AttributedPolicy):
+        _check_oracle_continues(policy, slots)
+        return
     params = _params(policy, slots)
     state, rng = _initial(policy, slots), _OnlyRandom(6)
     first = _play(policy, state, params, 0, slots // 3, rng)
@@ -310,6 +319,20 @@ def _check_continues(policy: Policy, slots: int) -> None:
         rest == continued,
         "a policy must play on from a copy of its state, also in larger arrays: "
         "remember nothing outside of the state",
+    )
+
+
+def _check_oracle_continues(policy: AttributedPolicy, slots: int) -> None:
+    """Some pulls are pending when it stops."""
+    params, state, rng = _params(policy, slots), _initial(policy, slots), _OnlyRandom(6)
+    arms: list[int] = []
+    play_pulls(policy, state, params, arms, _ARMS, slots // 3, rng)
+    copy, copied_arms, copied_rng = map_arrays(copy_checked, state), arms.copy(), rng.copy()
+    play_pulls(policy, state, params, arms, _ARMS, slots, rng)
+    play_pulls(policy, copy, params, copied_arms, _ARMS, slots, copied_rng)
+    require(
+        arms == copied_arms,
+        "a policy must play on from a copy of its state: remember nothing outside of the state",
     )
 
 
@@ -338,6 +361,8 @@ def _initial(policy: Policy, slots: int) -> State:
     if _looks_at_slots(policy):
         state = policy.initial_for(_ARMS, _HISTORY + slots, COVARIATES)
         return map_arrays(copy_checked, state)
+    if isinstance(policy, AttributedPolicy):
+        return map_arrays(copy_checked, policy.initial_within(_ARMS, PENDING))
     return map_arrays(copy_checked, policy.initial(_ARMS))
 
 
@@ -361,6 +386,10 @@ def _play(
     """
     if _looks_at_slots(policy):
         return _play_slots(policy, state, params, t, until, rng, twice)
+    if isinstance(policy, AttributedPolicy):
+        arms: list[int] = []
+        play_pulls(policy, state, params, arms, _ARMS, until, rng)
+        return [(arm,) for arm in arms]
     world = np.random.default_rng(t)
     rounds: Rounds = []
     while t < until:

@@ -1,24 +1,25 @@
-"""The chapter beyond the paper: the regret of SettleUcb beside its rivals.
+"""The chapter beyond the paper: the regret of SettleUcb beside its rivals, and beside oracles.
 
-Here are its studies, its tables and its picture, and its sections of the report; its figures and
-its claims are beside it.
+Here are the studies, the tables and the picture of the rivals, and the sections of the report; its
+figures and its claims are beside it, and so are the oracles.
 """
 
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
 from aftereffect._core import Vector
 from aftereffect.policies import Policy
 from aftereffect.reproduction._report import ABSENT, format_digits, markdown_table
+from aftereffect.reproduction.beyond import price
 from aftereffect.reproduction.beyond.figures import (
     ARS,
     ARS_KL,
-    FIGURES,
+    FIGURE,
     NAIVE,
     NAMES,
     ODAAF,
@@ -28,6 +29,7 @@ from aftereffect.reproduction.beyond.figures import (
     Setting,
     list_claims,
 )
+from aftereffect.reproduction.beyond.price import PriceFigure
 from aftereffect.reproduction.chapters import (
     Chapter,
     Findings,
@@ -43,7 +45,11 @@ from aftereffect.simulation import PLAIN_NUMBERS, Study, space_logarithmically
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["CHAPTER", "FIGURES", "summarize_regret"]
+__all__ = ["CHAPTER", "FIGURES", "summarize_price", "summarize_regret"]
+
+FIGURES: dict[str, RegretFigure | PriceFigure] = {
+    figure.key: figure for figure in (FIGURE, price.FIGURE)
+}
 
 
 GROWTH_CHECKPOINTS, MAX_GROWTH_RUNS = 31, 200
@@ -77,8 +83,10 @@ def list_horizons(settings: Settings) -> tuple[int, int, int]:
     return horizon // 100, horizon // 10, horizon
 
 
-def list_studies(figure: RegretFigure, settings: Settings) -> list[StoredStudy]:
-    """All studies of all settings: regrets, growth and processor time."""
+def list_studies(figure: RegretFigure | PriceFigure, settings: Settings) -> list[StoredStudy]:
+    """All studies of all settings; besides regrets, those of growth and processor time."""
+    if isinstance(figure, PriceFigure):
+        return price.list_price_studies(figure, settings)
     return [
         study
         for setting in figure.settings
@@ -184,7 +192,33 @@ def fit_growth(slots: Sequence[int], mean: Vector) -> float:
 
 def make_findings(settings: Settings, folder: Path) -> Findings:
     """Judge the claims by what a folder holds."""
-    figure = FIGURES["regret"]
+    regrets, prices = _find_regrets(settings, folder), _find_prices(settings, folder)
+    return Findings(
+        regrets.figures + prices.figures,
+        [*regrets.claims, *prices.claims],
+        regrets.sections + prices.sections,
+        [],
+    )
+
+
+def _find_prices(settings: Settings, folder: Path) -> Findings:
+    figure = cast(PriceFigure, FIGURES["price"])
+    evidence = price.load_prices(figure, settings, folder)
+    if not evidence:
+        return Findings([], [], [], [])
+    case = f"{evidence[0].replications:,} runs"
+    claims = price.list_price_claims(price.find_horizon(settings))
+    sections = [
+        f"### {figure.title}",
+        f"![{figure.title}]({figure.name}.png)",
+        price.describe_prices(evidence, settings),
+    ]
+    judged = [(claim, {case: judge_claim(claim, evidence)}) for claim in claims]
+    return Findings([figure], judged, sections, [])
+
+
+def _find_regrets(settings: Settings, folder: Path) -> Findings:
+    figure = cast(RegretFigure, FIGURES["regret"])
     evidence = load_evidence(figure, settings, folder)
     if not evidence:
         return Findings([], [], [], [])
@@ -227,7 +261,7 @@ def summarize_regret(folder: Path, settings: Settings) -> str:
     | ------------------------- | ---: | --: | ----: | -------------: | ---: | ---: | ...
     | delay uniform on 10 .. 30 |  373 | 463 |   548 |           2.72 | 3.75 | 4.41 | ...
     """
-    evidence = load_evidence(FIGURES["regret"], settings, folder)
+    evidence = load_evidence(cast(RegretFigure, FIGURES["regret"]), settings, folder)
     if not evidence:
         return ""
     claims = _judge_claims(evidence, settings)
@@ -235,8 +269,23 @@ def summarize_regret(folder: Path, settings: Settings) -> str:
     return f"{summary_table(evidence)}\n\n{caption}"
 
 
-def draw_figure(figure: RegretFigure, settings: Settings, folder: Path) -> None:
+def summarize_price(folder: Path, settings: Settings) -> str:
+    """The prices of anonymity in one table with its caption; empty if a study is missing.
+
+    >>> summarize_price(Path("nowhere"), Settings())
+    ''
+    >>> price.find_horizon(Settings())
+    100000
+    """
+    evidence = price.load_prices(cast(PriceFigure, FIGURES["price"]), settings, folder)
+    return price.describe_prices(evidence, settings) if evidence else ""
+
+
+def draw_figure(figure: RegretFigure | PriceFigure, settings: Settings, folder: Path) -> None:
     """Write the picture of a figure whose studies are stored."""
+    if isinstance(figure, PriceFigure):
+        price.draw_prices(figure, settings, folder)
+        return
     draw_ratios(figure, load_evidence(figure, settings, folder, complete=False), folder)
 
 

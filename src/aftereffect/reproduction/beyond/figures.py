@@ -152,9 +152,7 @@ OTHER_SETTINGS = (
     _beyond("first arm pays nothing, lags 30 .. 39", Interval(30, 39), _SILENT_FIRST),
     _beyond("power law, gamma = 1.5", PowerLaw(1.5)),
 )
-FIGURES: dict[str, RegretFigure] = {
-    "regret": RegretFigure((*PAPER_SETTINGS, *OTHER_SETTINGS)),
-}
+FIGURE = RegretFigure((*PAPER_SETTINGS, *OTHER_SETTINGS))
 
 
 MIN_RATIO, MIN_MEAN_RATIO, MIN_MEAN_RATIO_EARLY = 3, 4, 1.5
@@ -233,14 +231,14 @@ def list_claims(horizons: tuple[int, int, int]) -> list[Claim]:
         *_claims_on_paper_settings(middle),
         *_claims_on_other_horizons(early, middle, late),
         *_claims_beyond(early, middle, late),
-        _claim_everywhere(
+        claim_everywhere(
             "Where the reach is finite, the mean regret of SettleUcb grows as a + b (ln T)^p with "
             f"p at most {MAX_GROWTH}.",
             "p, by least squares in the long runs,",
             lambda each: math.nan if each.growth is None else each.growth[2],
             at_most=MAX_GROWTH,
         ),
-        _claim_everywhere(
+        claim_everywhere(
             f"A replication of SettleUcb takes at most {MAX_COST} times the processor time of one "
             "of ARS-UCB.",
             "the ratio of the shortest processor times of some repeats",
@@ -253,7 +251,7 @@ def list_claims(horizons: tuple[int, int, int]) -> list[Claim]:
 def _claims_on_paper_settings(horizon: int) -> list[Claim]:
     where = f"At T = {horizon:,}, in each of the paper's settings,"
     return [
-        _claim_everywhere(
+        claim_everywhere(
             f"{where} the mean regret of SettleUcb is at least {MIN_RATIO} times lower than that "
             "of ARS-UCB.",
             _RATIO,
@@ -261,7 +259,7 @@ def _claims_on_paper_settings(horizon: int) -> list[Claim]:
             at_least=MIN_RATIO,
         ),
         _claim_on_average(horizon, MIN_MEAN_RATIO),
-        _claim_everywhere(
+        claim_everywhere(
             f"{where} the 95th percentile of the regret of SettleUcb is below that of ARS-UCB.",
             "the ratio of the 95th percentiles, ARS-UCB / SettleUcb,",
             _in_paper(
@@ -269,7 +267,7 @@ def _claims_on_paper_settings(horizon: int) -> list[Claim]:
             ),
             above=1,
         ),
-        _claim_everywhere(
+        claim_everywhere(
             f"{where} the worst run of SettleUcb is not worse than the worst of ARS-UCB.",
             "the ratio of the highest regrets, ARS-UCB / SettleUcb,",
             _in_paper(
@@ -282,7 +280,7 @@ def _claims_on_paper_settings(horizon: int) -> list[Claim]:
 
 def _claims_on_other_horizons(early: int, middle: int, late: int) -> list[Claim]:
     return [
-        _claim_everywhere(
+        claim_everywhere(
             f"In each of the paper's settings, the ratio of mean regrets at T = {late:,} is not "
             f"below that at T = {middle:,}.",
             f"the ratio (ARS-UCB / SettleUcb) at T = {late:,}, divided by that at T = {middle:,},",
@@ -292,7 +290,7 @@ def _claims_on_other_horizons(early: int, middle: int, late: int) -> list[Claim]
             at_least=1,
         ),
         _claim_on_average(early, MIN_MEAN_RATIO_EARLY),
-        _claim_everywhere(
+        claim_everywhere(
             f"At T = {early:,}, in each of the paper's settings, the mean regret of SettleUcb is "
             "not above that of ARS-UCB.",
             _RATIO,
@@ -304,7 +302,7 @@ def _claims_on_other_horizons(early: int, middle: int, late: int) -> list[Claim]
 
 def _claims_beyond(early: int, middle: int, late: int) -> list[Claim]:
     finite = [
-        _claim_everywhere(
+        claim_everywhere(
             f"At T = {horizon:,}, in each other setting with a finite mean lag, the mean regret of "
             f"SettleUcb is at least {least} times lower than that of ARS-UCB.",
             _RATIO,
@@ -314,7 +312,7 @@ def _claims_beyond(early: int, middle: int, late: int) -> list[Claim]:
         for horizon, least in ((middle, MIN_RATIO_BEYOND), (late, MIN_RATIO_BEYOND_LATE))
     ]
     infinite = [
-        _claim_everywhere(
+        claim_everywhere(
             f"At T = {horizon:,}, in each other setting with an infinite mean lag, the mean regret "
             "of SettleUcb is not above that of ARS-UCB.",
             _RATIO,
@@ -345,12 +343,13 @@ def _beyond_paper(measure: Measure, *, finite_lag: bool) -> Measure:
     return chosen
 
 
-def _measure_all(evidence: Sequence[RegretEvidence], measure: Measure) -> dict[str, float]:
+def measure_all(evidence: Sequence[RegretEvidence], measure: Measure) -> dict[str, float]:
+    """A number by setting, where it was measured."""
     numbers = {each.setting.name: measure(each) for each in evidence}
     return {name: number for name, number in numbers.items() if not math.isnan(number)}
 
 
-def _claim_everywhere(
+def claim_everywhere(
     title: str,
     what: str,
     measure: Measure,
@@ -371,7 +370,7 @@ def _claim_everywhere(
     extreme = max if math.isfinite(at_most) else min
 
     def judge(evidence: Sequence[RegretEvidence]) -> Judgement:
-        numbers = _measure_all(evidence, measure)
+        numbers = measure_all(evidence, measure)
         cases: list[tuple[CaseVerdict, Cells]] = [
             (
                 "holds" if at_least <= number <= at_most and number > above else "fails",
@@ -396,7 +395,7 @@ def _claim_on_average(horizon: int, least: float) -> Claim:
     """A claim on the geometric mean of the ratios in the paper's settings."""
 
     def judge(evidence: Sequence[RegretEvidence]) -> Judgement:
-        ratios = _measure_all(evidence, _in_paper(_mean_ratio(horizon)))
+        ratios = measure_all(evidence, _in_paper(_mean_ratio(horizon)))
         rows = [(name, format_digits(ratio, 3)) for name, ratio in ratios.items()]
         if not ratios:
             return Judgement("not judged", "the paper's settings were not played", (), [])
