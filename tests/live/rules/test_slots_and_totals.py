@@ -163,7 +163,7 @@ def test_a_decision_stands_though_its_total_is_replaced(banner):
     assert banner.tell(0, 8, revise=True) == ae.live.TotalRecord(0, 8.0, "revised", "A")
     assert banner.ask(1) == decided
     versions = [e for e in events(banner) if e.slot == 0 and e.kind == "total"]
-    assert [(e.revision, e.total, e.round) for e in versions] == [
+    assert [(e.revision, e.total, e.until) for e in versions] == [
         (0, 6, None),
         (1, 7, None),
         (2, 8, 0),
