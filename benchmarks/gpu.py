@@ -1,6 +1,7 @@
 """The engine "cuda" beside other ways to do the same: ``make bench-gpu`` writes docs/gpu.md.
 
 It needs an NVIDIA GPU. The rows of JAX and of hand-written CUDA appear where JAX and nvcc are.
+Adaptive switchbacks compile for minutes, so processes of their own do that from the beginning.
 """
 
 import os
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,11 +20,11 @@ from typing import Any
 import numpy as np
 
 import aftereffect as ae
-from aftereffect._core import parse
+from aftereffect._core import as_spec, parse
 from aftereffect.bandits import Bandit
 from aftereffect.policies import Policy
-from aftereffect.reproduction import markdown_table
-from aftereffect.simulation import Runs, Task, prepare
+from aftereffect.reproduction import CHAPTERS, DEFAULT, find_figures, markdown_table
+from aftereffect.simulation import EngineChoice, Runs, Task, prepare
 from aftereffect.simulation._replications import give_facts
 from tables import replace_between_markers
 
@@ -31,25 +33,41 @@ HERE = Path(__file__).parent
 NINE = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1]
 DELAYS = {"no delay": ae.Immediate(), "lags 30 .. 39": ae.Interval(30, 39)}
 SLOTS, REPLICATIONS, SEED = 10_000, 2**20, 7
-#: Replications on a CPU, for each core: of UCB1, of other policies, and of adaptive switchbacks.
-ON_CPU, OTHERS_ON_CPU, DEMAND_ON_CPU = 4_000, 400, 20
+GPU_ENGINES: tuple[EngineChoice, ...] = ("cuda", "cuda-single")
+#: Replications on a CPU, for each core: of UCB1, of other policies, and of switchbacks.
+ON_CPU, OTHERS_ON_CPU, DEMAND_ON_CPU = 4_000, 400, 100
 POLICIES = ("ucb1", "exp3", "ars-kl-ucb", "settle-ucb", "ars-ucb", "ars-clw")
 OTHER_DELAYS = ("uniform-delay(30, 39)", "geometric(0.9)", "power-law(2)")
-#: Eight weeks of hours.
-DEMAND_SLOTS, DEMAND_REPLICATIONS = 1_344, 10_000
+#: Slots and replications that show what single precision changes as sums grow.
+MANY_SLOTS, MANY_SLOTS_REPLICATIONS = 10**6, 2**17
+#: Policies that look at every slot, with slots and replications: eight weeks of hours, or one week
+#: where a model learns the delay too.
 DEMAND = 'seasonal-bandit([0, 0.1, 0.2, 0.3], delay=interval(0, 6), slot="1h")'
+DEMANDS = (
+    ("fixed-switchback", 1_344, 2**15),
+    ("adaptive-switchback(delay=interval(0, 6))", 1_344, 2**15),
+    ("adaptive-switchback", 168, 2**12),
+)
+#: Slots and replications of the long runs of ``aftereffect reproduce --long``, and many more.
+LONG_SLOTS, LONG_REPLICATIONS, MANY_REPLICATIONS = 10**8, 12, 2**11
 
 
-def make_task(policy: str, bandit: Bandit, slots: int, count: int) -> Task:
+def make_task(
+    policy: str | Policy,
+    bandit: Bandit,
+    slots: int,
+    count: int,
+    engine: EngineChoice = "cuda",
+) -> Task:
     """The task on the GPU."""
-    known = give_facts(parse(policy, Policy), bandit)
-    return Task(known, bandit, "cuda", slots, (slots,), SEED, range(count))
+    known = give_facts(as_spec(policy, Policy), bandit)
+    return Task(known, bandit, engine, slots, (slots,), SEED, range(count))
 
 
-def measure_gpu(task: Task) -> tuple[float, float, Runs]:
+def measure_gpu(task: Task, times: int = 2) -> tuple[float, float, Runs]:
     """Seconds to compile and to play, with results copied back, and the results.
 
-    The second of two times counts: at first the device makes room.
+    The last of the times counts: at first the device makes room.
     """
     begin = time.perf_counter()
     device = prepare(task).device
@@ -57,7 +75,7 @@ def measure_gpu(task: Task) -> tuple[float, float, Runs]:
     if device is None:
         raise TypeError(f"{task} is not for a GPU")
     seconds = []
-    for _ in range(2):
+    for _ in range(times):
         runs = Runs.zeros(task)
         seconds.append(
             device.play(task.seed, task.replications, task.horizon, task.checkpoints, *runs)
@@ -65,7 +83,7 @@ def measure_gpu(task: Task) -> tuple[float, float, Runs]:
     return compiled, seconds[-1], runs
 
 
-def measure_cpu(policy: str, bandit: Bandit, jobs: int, slots: int, count: int) -> Any:
+def measure_cpu(policy: str | Policy, bandit: Bandit, jobs: int, slots: int, count: int) -> Any:
     """Slots per second of so many cores, and the runs."""
     ae.simulate(policy, bandit, slots, jobs, seed=1, jobs=jobs, checkpoints=1)  # compiles
     begin = time.perf_counter()
@@ -81,7 +99,7 @@ def short(speed: float) -> str:
 
 def describe(regret: Any) -> str:
     """Mean and standard error."""
-    return f"{regret.mean():,.2f} ± {regret.std() / len(regret) ** 0.5:.2f}"
+    return f"{regret.mean():,.2f} ± {regret.std() / len(regret) ** 0.5:,.2f}"
 
 
 def measure_ucb1() -> list[list[str]]:
@@ -89,11 +107,12 @@ def measure_ucb1() -> list[list[str]]:
     found: dict[str, list[str]] = {}
     for delay in DELAYS.values():
         bandit = ae.StochasticBandit(NINE, delay)
-        _, seconds, runs = measure_gpu(make_task("ucb1", bandit, SLOTS, REPLICATIONS))
-        regret = runs.regret[:, -1]
-        found.setdefault('aftereffect, `engine="cuda"`', []).extend(
-            [short(SLOTS * REPLICATIONS / seconds), describe(regret)]
-        )
+        for engine in GPU_ENGINES:
+            task = make_task("ucb1", bandit, SLOTS, REPLICATIONS, engine)
+            _, seconds, runs = measure_gpu(task)
+            found.setdefault(f'aftereffect, `engine="{engine}"`', []).extend(
+                [short(SLOTS * REPLICATIONS / seconds), describe(runs.regret[:, -1])]
+            )
         for jobs in (1, len(os.sched_getaffinity(0))):
             speed, played = measure_cpu("ucb1", bandit, jobs, SLOTS, ON_CPU)
             name = f"aftereffect, {jobs} CPU core{'s' if jobs > 1 else ''}"
@@ -125,31 +144,93 @@ def measure_others() -> list[list[str]]:
     """A row for each policy and delay on the GPU, beside one CPU core."""
     pairs = [(policy, ae.StochasticBandit(NINE, ae.Interval(30, 39))) for policy in POLICIES]
     pairs += [("ucb1", ae.StochasticBandit(NINE, delay)) for delay in OTHER_DELAYS]
-    rows = []
+    count, rows = REPLICATIONS // 4, []
     for policy, bandit in pairs:
-        compiled, seconds, runs = measure_gpu(make_task(policy, bandit, SLOTS, REPLICATIONS // 4))
-        speed = SLOTS * REPLICATIONS / 4 / seconds
+        speeds, times, regrets = [], [], []
+        for engine in GPU_ENGINES:
+            task = make_task(policy, bandit, SLOTS, count, engine)
+            compiled, seconds, runs = measure_gpu(task)
+            speeds.append(short(SLOTS * count / seconds))
+            times.append(f"{compiled:.1f} s")
+            regrets.append(describe(runs.regret[:, -1]))
         cpu, played = measure_cpu(policy, bandit, 1, SLOTS, OTHERS_ON_CPU)
         name = f"`{policy}`, `{bandit.delay}`"
-        regret = describe(runs.regret[:, -1])
-        regrets = [regret, describe(played.final)]
-        rows.append([name, short(speed), short(cpu), f"{compiled:.1f} s", *regrets])
+        rows.append([name, *speeds, short(cpu), times[0], *regrets, describe(played.final)])
         print(rows[-1], file=sys.stderr)
     return rows
 
 
-def measure_demand() -> str:
-    """A sentence on adaptive switchbacks."""
+def measure_precision() -> list[list[str]]:
+    """A row for each precision over many slots."""
+    bandit = ae.StochasticBandit(NINE, ae.Interval(30, 39))
+    rows = []
+    for engine in GPU_ENGINES:
+        task = make_task("ucb1", bandit, MANY_SLOTS, MANY_SLOTS_REPLICATIONS, engine)
+        _, seconds, runs = measure_gpu(task, times=1)
+        speed = short(MANY_SLOTS * MANY_SLOTS_REPLICATIONS / seconds)
+        rows.append([f'`engine="{engine}"`', speed, describe(runs.regret[:, -1])])
+    return rows
+
+
+def measure_long() -> list[list[str]]:
+    """A row for each policy of the long runs of figure 6, whose rewards are a table."""
+    settings = replace(DEFAULT, adversarial_long_horizon=LONG_SLOTS)
+    figure = find_figures([6])[0]
+    study = max(CHAPTERS["adversarial"].list_studies(figure, settings), key=count_slots)
+    rows = []
+    for policy in study.policies:
+        for seed in (1, 2):  # the first compiles
+            begin = time.perf_counter()
+            ae.simulate(policy, study.bandit, LONG_SLOTS, LONG_REPLICATIONS, seed=seed)
+            seconds = time.perf_counter() - begin
+        row = [f"`{policy}`", f"{seconds:.1f} s"]
+        for count in (LONG_REPLICATIONS, MANY_REPLICATIONS):
+            task = make_task(policy, study.bandit, LONG_SLOTS, count)
+            _, seconds, runs = measure_gpu(task, times=1)
+            row.append(f"{seconds:.1f} s")
+        rows.append([*row, describe(runs.regret[:, -1])])
+    return rows
+
+
+def count_slots(study: Any) -> int:
+    """The slots of a study."""
+    return int(study.checkpoints[-1])
+
+
+def start_demands() -> list[subprocess.Popen[str]]:
+    """Start a process for each policy that looks at every slot; it compiles, and waits."""
+    pipe = subprocess.PIPE
+    return [
+        subprocess.Popen([sys.executable, __file__, str(row)], stdin=pipe, stdout=pipe, text=True)
+        for row in range(len(DEMANDS))
+    ]
+
+
+def measure_demand(policy: str, slots: int, count: int) -> None:
+    """Compile, wait for a line, play, and print the cells of a row."""
     bandit = parse(DEMAND, Bandit)
-    task = make_task("adaptive-switchback", bandit, DEMAND_SLOTS, DEMAND_REPLICATIONS)
-    compiled, seconds, runs = measure_gpu(task)
-    speed, played = measure_cpu("adaptive-switchback", bandit, 1, DEMAND_SLOTS, DEMAND_ON_CPU)
-    return (
-        f"`adaptive-switchback` with {bandit.arms} arms over {DEMAND_SLOTS:,} slots: "
-        f"{DEMAND_REPLICATIONS / seconds:,.0f} replications per second, and "
-        f"{speed / DEMAND_SLOTS:,.0f} on one CPU core; it compiles for {compiled:.0f} s. "
-        f"The regret is {describe(runs.regret[:, -1])}, on the CPU {describe(played.final)}."
-    )
+    task = make_task(policy, bandit, slots, count)
+    begin = time.perf_counter()
+    prepare(task)
+    compiled = time.perf_counter() - begin
+    sys.stdin.readline()
+    _, seconds, runs = measure_gpu(task, times=1)
+    cells = [f"`{policy}`", f"{slots:,}", f"{count / seconds:,.0f}"]
+    for jobs in (1, len(os.sched_getaffinity(0))):
+        speed, played = measure_cpu(policy, bandit, jobs, slots, DEMAND_ON_CPU)
+        cells.append(f"{speed / slots:,.0f}")
+    regrets = describe(runs.regret[:, -1]), describe(played.final)
+    print("|".join([*cells, f"{compiled:.0f} s", *regrets]))
+
+
+def collect_demands(processes: list[subprocess.Popen[str]]) -> list[list[str]]:
+    """A row of each process, one after another."""
+    rows = []
+    for process in processes:
+        output, _ = process.communicate("\n")
+        if process.returncode == 0:
+            rows.append(output.strip().split("|"))
+    return rows
 
 
 def describe_machine() -> str:
@@ -165,23 +246,36 @@ def describe_machine() -> str:
 
 def main() -> None:
     """Measure, and write the tables."""
-    target = Path(sys.argv[1])
+    target, demands = Path(sys.argv[1]), start_demands()
+    cores = len(os.sched_getaffinity(0))
     ucb1 = [
         "UCB1, T = 10,000",
         *(f"{head}, {delay}" for delay in DELAYS for head in ("slots/s", "regret")),
     ]
-    others = ["policy, delay", "slots/s", "one CPU core", "compiles", "regret", "on the CPU"]
+    others = ["policy, delay", "slots/s", "single", "one CPU core", "compiles"]
+    others += ["regret", "single", "on the CPU"]
+    precision = ["UCB1, T = 1,000,000, lags 30 .. 39", "slots/s", "regret"]
+    long = ["figure 6, T = 100,000,000", f"{LONG_REPLICATIONS} on {cores} CPU cores"]
+    long += [f"{count:,} on the GPU" for count in (LONG_REPLICATIONS, MANY_REPLICATIONS)]
+    long += ["regret of these"]
+    demand = ["policy", "slots", "replications/s", "one CPU core", f"{cores} CPU cores", "compiles"]
+    demand += ["regret", "on the CPU"]
     parts = [describe_machine()]
-    for make in (
-        lambda: markdown_table(ucb1, measure_ucb1()),
-        lambda: markdown_table(others, measure_others()),
-        measure_demand,
+    for heads, measure in (
+        (others, measure_others),
+        (ucb1, measure_ucb1),
+        (precision, measure_precision),
+        (long, measure_long),
+        (demand, lambda: collect_demands(demands)),
     ):
-        parts.append(make())
+        parts.append(markdown_table(heads, measure()))
         print(parts[-1], flush=True)
         replace_between_markers(target, BEGIN, END, "\n\n".join(parts))  # keeps what is done
 
 
 if __name__ == "__main__":
     np.seterr(all="ignore")
-    main()
+    if sys.argv[1].isdigit():
+        measure_demand(*DEMANDS[int(sys.argv[1])])
+    else:
+        main()

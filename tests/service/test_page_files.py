@@ -21,7 +21,7 @@ def test_every_file_is_served():
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_script_parses(name, tmp_path):
-    """With Node where it is installed; browsers parse the same in test_page.py."""
+    """With Node where it is installed; browsers parse the same in the tests of `page`."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("Node is not installed")

@@ -14,10 +14,9 @@ from aftereffect.live.storage._database import DatabaseStorage
 from aftereffect.service import create_token
 from aftereffect.service._access import read_host
 from aftereffect.service._cache import find_similar_names
-from services import EXPERIMENT, call, in_thread
+from services import BANNER, EXPERIMENT, call, in_thread
 
 LIST = "/v1/experiments"
-BANNER = f"{LIST}/banner"
 
 
 def sent(address, text):

@@ -22,15 +22,7 @@ from aftereffect.service._cache import VerificationCache
 from aftereffect.service._errors import RefusalError
 from aftereffect.service._experiments import LIMITS, Limits, Pool
 from playing import played
-from services import EXPERIMENT, Process, call, in_thread, wait_until
-
-BANNER = "/v1/experiments/banner"
-
-
-@pytest.fixture
-def banner(service):
-    assert call(service, "POST", "/v1/experiments", EXPERIMENT)[0] == 201
-    return service
+from services import BANNER, EXPERIMENT, Process, call, in_thread, wait_until
 
 
 def connected(address, source="127.0.0.1"):

@@ -15,9 +15,7 @@ import aftereffect as ae
 from aftereffect.cli import main
 from aftereffect.service import _experiments
 from aftereffect.service._monitoring import Feed, JsonFormatter, log_to_stderr, read_feed
-from services import EXPERIMENT, Lines, Process, call, in_thread, wait_until
-
-BANNER = "/v1/experiments/banner"
+from services import BANNER, EXPERIMENT, Lines, Process, call, in_thread, wait_until
 
 
 @pytest.fixture

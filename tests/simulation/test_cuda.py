@@ -56,7 +56,23 @@ def test_a_wrong_decision_is_named(found):
 
 
 def test_auto_plays_large_studies_of_this_package_there(found):
-    assert found["auto"] == ["cuda", "roundwise", "roundwise", "roundwise"]
+    small = ["roundwise"] * 2
+    assert found["auto"] == ["cuda", *small, "roundwise", "cuda", "roundwise"]
+
+
+def test_studies_that_differ_in_numbers_share_a_kernel(found):
+    assert found["kernels"] == [1, 0, 1]
+
+
+def test_single_precision_is_kept_where_it_is_asked_for(found):
+    assert found["single"] == ["float32", True]
+
+
+def test_single_precision_is_refused_where_it_would_not_do():
+    with pytest.raises(ae.ParameterError, match="at most 1,000,000 slots, got a horizon"):
+        ae.simulate("ucb1", BANDIT, 1_000_001, 10, engine="cuda-single")
+    with pytest.raises(ae.ParameterError, match="got fixed-switchback"):
+        ae.simulate("fixed-switchback(3)", BANDIT, 100, 10, engine="cuda-single")
 
 
 def test_threads_share_a_gpu_in_few_large_chunks():

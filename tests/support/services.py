@@ -21,6 +21,7 @@ EXPERIMENT = {
     "reward_range": [0, 200],
     "seed": 1,
 }
+BANNER = "/v1/experiments/banner"
 
 
 @contextlib.contextmanager

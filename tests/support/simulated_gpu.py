@@ -2,6 +2,8 @@
 
 import json
 import os
+from dataclasses import replace
+from itertools import pairwise
 
 os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
 
@@ -75,6 +77,19 @@ def are_equal(runs, others):
     return all(np.array_equal(*pair) for pair in zip(runs, others, strict=True))
 
 
+def count_kernels():
+    """How many kernels studies make that differ in numbers, in the horizon, and in the arms."""
+    counts = [len(_cuda._kernels)]
+    for policy, bandit, horizon in (
+        ("ars-ucb(alpha=3)", THREE("interval(3, 5)"), 40),
+        ("ars-ucb(alpha=4)", "stochastic-bandit([0.1, 0.3, 0.2], interval(3, 5))", 50),
+        ("ars-ucb(alpha=4)", "stochastic-bandit([0.1, 0.3], interval(3, 5))", 40),
+    ):
+        play_here(make_task(policy, bandit, horizon))
+        counts.append(len(_cuda._kernels))
+    return [after - before for before, after in pairwise(counts)]
+
+
 def main():
     found = {"equal": {}}
     for case in CASES:
@@ -87,8 +102,18 @@ def main():
     found["part"] = are_equal(Runs(*(each[1:3] for each in whole)), part)
     _cuda.MAX_LAUNCH = 3
     found["launches"] = are_equal(whole, play_here(task))
-    _cuda.DeviceDriver.__init__.__defaults__ = (0,)  # nothing in a thread's own memory
+    own, _cuda.LOCAL_BYTES = _cuda.LOCAL_BYTES, 0  # nothing in a thread's own memory
     found["shared"] = are_equal(whole, play_here(task))
+    single = replace(task, engine="cuda-single")
+    device = prepare(single).device
+    runs = Runs.zeros(single)
+    device.play(SEED, single.replications, single.horizon, single.checkpoints, *runs)
+    found["single"] = [
+        *{str(each.dtype) for each in device._shared},
+        np.allclose(whole.regret, runs.regret),
+    ]
+    _cuda.LOCAL_BYTES = own
+    found["kernels"] = count_kernels()
     reports = []
     study = ae.simulate(
         "round-robin", THREE("immediate"), 30, 5, seed=SEED, engine="cuda", progress=reports.append
@@ -104,6 +129,8 @@ def main():
         ("ucb1", 10**5, 10**3),
         ("ucb1", 10**3, 10**4),
         (Faulty(), 10**5, 10**4),
+        ("fixed-switchback(3)", 10**5, 10**4),
+        ("adaptive-switchback", 10**5, 10**4),
     )
     asked = [
         plan_study(policy, THREE("immediate"), slots, count, engine="auto")

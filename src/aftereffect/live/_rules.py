@@ -323,7 +323,7 @@ def _check_added(
             given = "nothing" if number is None else notation(number)
             raise ConflictError(
                 f"slot {slot} has the {name} {notation(known)}, got {given}: "
-                "pass revise to replace it",
+                "give --revise or revise=True to replace it",
                 {what: {name: known}},
                 {what: {name: number}},
             )
@@ -358,7 +358,7 @@ def _check_revision(
         before, after = f"{before} with {arms[known.arm or 0]}", f"{after} with {arms[arm or 0]}"
     recorded = f"is {before}" if known.total is None else f"has the total {before}"
     raise ConflictError(
-        f"slot {known.slot} {recorded}, got {after}: pass revise to replace it",
+        f"slot {known.slot} {recorded}, got {after}: give --revise or revise=True to replace it",
         {"total": known.total},
         {"total": total},
     )

@@ -170,7 +170,9 @@ def _place(
     if slot is None:
         if start is not None or timezone is not None or rows:
             given = "a history with times" if rows else "a start or a time zone"
-            raise ParameterError(f"{given} needs the length of a slot: pass slot, such as 1h")
+            raise ParameterError(
+                f"{given} needs the length of a slot: give slot (--slot), as in 1h"
+            )
         return None, totals, ()
     zone = "UTC" if timezone is None else timezone
     if start is not None:

@@ -455,6 +455,6 @@ def _check_policy(policy: object, horizon: int | None, calendar: Calendar) -> Po
         )
     if chosen.needs_horizon and horizon is None:
         raise ParameterError(
-            f"{chosen} needs to know the number of slots in advance: pass horizon=..."
+            f"{chosen} needs to know the number of slots in advance: give horizon (--horizon)"
         )
     return chosen

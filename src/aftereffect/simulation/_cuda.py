@@ -4,13 +4,14 @@ The driver and all kernels are those of the other engines, compiled for another 
 replication changes lies in the thread's own memory, which is fast, as far as that is small; the
 shapes of these arrays are part of the code. Other arrays lie in the memory of the device. There the
 same number of all replications is side by side, because threads that run together read it together.
+These arrays can be of single precision; parameters, bandits and results are of double precision.
 """
 
 import inspect
 import math
 import threading
 import time
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,8 @@ MAX_LAUNCH = 2**24
 _MEMORY_SHARE = 0.8
 #: Launches of this process take turns, so that each has the device and its memory for itself.
 _turn = threading.Lock()
+#: Kernels and their clones, by what they do: studies that differ only in numbers share one.
+_kernels: dict[Any, tuple[Any, Clones]] = {}
 
 
 def has_device() -> bool:
@@ -66,7 +69,8 @@ def has_device() -> bool:
 class DeviceDriver:
     """Plays any replications of one policy in one bandit on the device.
 
-    State and parameters are examples: machine code is made for the shapes of the state.
+    State and parameters are examples: machine code is made for the shapes of the state. `real` is
+    the type of the numbers that a replication changes.
     """
 
     def __init__(
@@ -76,18 +80,16 @@ class DeviceDriver:
         state: State,
         params: Params,
         arms: int,
-        local_bytes: int = LOCAL_BYTES,
+        real: type[np.floating[Any]] = np.float64,
     ) -> None:
         if not has_device():
             raise ParameterError(
                 "the engine 'cuda' needs an NVIDIA GPU and its driver, but none was found: "
                 "use the engine 'roundwise'"
             )
-        play = make_driver(policy, engine.kernels)
-        layout = _Layout(state, engine.memory, arms, local_bytes)
-        clones = Clones(play, play, inline=False, shared=False, located=True)
-        self._arms, self._shapes = arms, layout.shared_shapes
-        self._kernel = cuda.jit(layout.write_kernel(play if _IS_SIMULATED else _compile(clones)))
+        layout = _Layout(state, engine.memory, arms, real)
+        self._arms, self._shapes, self._real = arms, layout.shared_shapes, np.dtype(real)
+        self._kernel, clones = _make_kernel(make_driver(policy, engine.kernels), layout)
         self._given = tuple(
             map_arrays(_send, each) for each in (state, params, engine.world, engine.covariates)
         )
@@ -131,11 +133,12 @@ class DeviceDriver:
         """How many replications one launch can hold."""
         free, _ = cuda.current_context().get_memory_info()
         held = sum(each.nbytes for each in self._shared)
-        numbers = sum(math.prod(shape) for shape in self._shapes) + checkpoints + self._arms + 1
-        most = int(min(_MEMORY_SHARE * (free + held) / (8 * numbers), MAX_LAUNCH))
+        needed = 8 * (checkpoints + self._arms + 1)
+        needed += self._real.itemsize * sum(math.prod(shape) for shape in self._shapes)
+        most = int(min(_MEMORY_SHARE * (free + held) / needed, MAX_LAUNCH))
         if most < 1:
             raise ParameterError(
-                f"one replication needs {8 * numbers:,} bytes, more than the GPU has free: "
+                f"one replication needs {needed:,} bytes, more than the GPU has free: "
                 "use the engine 'roundwise'"
             )
         return most
@@ -145,7 +148,7 @@ class DeviceDriver:
         if count > self._room:
             self._room, self._shared = count, ()  # what was taken is free before more is
             self._shared = tuple(
-                cuda.device_array((*shape, count), np.float64) for shape in self._shapes
+                cuda.device_array((*shape, count), self._real) for shape in self._shapes
             )
         there = [cuda.device_array(each.shape, each.dtype) for each in results]
         groups = -(-count // block)
@@ -160,27 +163,34 @@ def _send(array: Any) -> Any:
 
 
 class _Layout:
-    """Where the arrays of a replication lie; writes the kernel that plays one in each thread."""
+    """Where the arrays of a replication lie; writes the kernel that plays one in each thread.
 
-    def __init__(self, state: State, memory: tuple[int, int], arms: int, local_bytes: int) -> None:
+    ``names`` are types that its source names.
+    """
+
+    def __init__(self, state: State, memory: tuple[int, int], arms: int, real: Any) -> None:
         self.shared_shapes: list[tuple[int, ...]] = []
-        self._names: dict[str, Any] = {}
+        self._names: dict[str, Any] = {"real": real}
         self._lines: list[str] = []
-        self._left = local_bytes
+        self._left, self._item = LOCAL_BYTES, np.dtype(real).itemsize
         self._place("pulls", (arms,))
         self._place("memory", memory)
-        self._state = self._place_state(state, "initial")
+        placed = self._place_state(state, "initial")
+        lines = "\n    ".join(self._lines)
+        source = _KERNEL.format(lines=lines, state=placed, words=STREAM_WORDS)
+        self.source = source.replace("POLICY", str(POLICY)).replace("WORLD", str(WORLD))
+        self.names = tuple(self._names.items())
 
     def _place(self, name: str, shape: tuple[int, ...], initial: str = "") -> None:
         """Write the lines that make an array; it begins as zeros, or as `initial`."""
         axes = [f"i{axis}" for axis in range(len(shape))]
-        size = 8 * math.prod(shape)
+        size = self._item * math.prod(shape)
         if size <= self._left:
             self._left -= size
             # There are no empty arrays in a thread's memory, but empty parts of them.
             least = tuple(max(length, 1) for length in shape)
             part = "" if least == shape else f"[{', '.join(f':{length}' for length in shape)}]"
-            self._lines.append(f"{name} = cuda.local.array({least}, float64){part}")
+            self._lines.append(f"{name} = cuda.local.array({least}, real){part}")
         else:
             whole = ", ".join(":" for _ in shape)
             self._lines.append(f"{name} = shared[{len(self.shared_shapes)}][{whole}, r]")
@@ -202,21 +212,22 @@ class _Layout:
         inner = [self._place_state(each, f"{path}.{field}") for field, each in fields]
         return f"Tuple_{name}({', '.join(inner)})"
 
-    def write_kernel(self, play: Any) -> FunctionType:
-        """Write the kernel around a driver."""
-        names = self._names | {
-            "cuda": cuda,
-            "float64": np.float64,
-            "uint64": np.uint64,
-            "play": play,
-            "as_stream": _as_stream,
-        }
-        lines = "\n    ".join(self._lines)
-        source = _KERNEL.format(lines=lines, state=self._state, words=STREAM_WORDS)
-        source = source.replace("POLICY", str(POLICY)).replace("WORLD", str(WORLD))
-        exec(compile(source, __file__, "exec"), names)
-        written: FunctionType = names["kernel"]
-        return written
+
+def _make_kernel(play: Any, layout: _Layout) -> tuple[Any, Clones]:
+    """Make the kernel around a driver, and its clones; its first launch compiles it."""
+    clones = Clones(play, play, inline=False, shared=False, located=True)
+    key = clones.root.__qualname__, layout.source, layout.names
+    with _turn:
+        if key not in _kernels:
+            names = dict(layout.names) | {
+                "cuda": cuda,
+                "uint64": np.uint64,
+                "play": play if _IS_SIMULATED else _compile(clones),
+                "as_stream": _as_stream,
+            }
+            exec(compile(layout.source, __file__, "exec"), names)
+            _kernels[key] = cuda.jit(names["kernel"]), clones
+        return _kernels[key]
 
 
 #: ``regret``, ``counts`` and ``rounds`` are the results; threads beyond them do nothing.

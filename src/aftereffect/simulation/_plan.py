@@ -204,7 +204,7 @@ def plan_study(
     slots = check_int("horizon", horizon, at_least=1, at_most=MAX_SLOTS)
     count = check_int("replications", replications, at_least=1, at_most=MAX_REPLICATIONS)
     own = describe_own_code(*by_label.values(), world)
-    chosen_engine = choose_engine(engine, slots, count, own)
+    chosen_engine = choose_engine(engine, by_label.values(), world.arms, slots, count, own)
     world.check(recipe_of(chosen_engine), slots)
     entropy = check_or_draw_seed(seed)
     chosen = choose_checkpoints(slots, checkpoints)
@@ -286,6 +286,7 @@ def simulate(
     engine
         ``"roundwise"`` (fast), ``"slotwise"`` (literal), or ``"cuda"``: the roundwise engine on an
         NVIDIA GPU (needs the extra ``gpu``). All have the same law, not the same numbers.
+        ``"cuda-single"`` keeps what a replication changes in single precision, which is faster.
         ``"auto"`` plays large studies on a GPU, if there is one, and all others roundwise.
     checkpoints
         At how many slots, evenly spaced in log time, to record the regret; or those slots, the last

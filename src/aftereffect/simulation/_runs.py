@@ -4,6 +4,7 @@ Results that would not fit into memory are refused.
 """
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,13 +115,17 @@ class PolicyRuns:
         """Standard error of that mean; None for a single replication."""
         if len(self.regret) < 2:
             return None
-        error: Vector = self.regret.std(axis=0, ddof=1) / np.sqrt(len(self.regret))
-        return error
+        return _measure_columns(lambda each: each.std(ddof=1) / np.sqrt(len(each)), self.regret)
 
     @property
     def p95(self) -> Vector:
         """The regret that 95 % of the replications stay below, at each checkpoint."""
-        return np.quantile(self.regret, 0.95, axis=0)
+        return _measure_columns(lambda each: np.quantile(each, 0.95), self.regret)
+
+
+def _measure_columns(measure: Callable[[Vector], float], table: Matrix) -> Vector:
+    """Measure one column after another: of all at once, another table would have to fit."""
+    return np.array([measure(column) for column in table.T])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
