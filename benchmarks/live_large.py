@@ -18,6 +18,8 @@ from measure import duration, verdict
 PIECE = 50_000
 PAIRS, REOPENINGS = 300, 3
 SLOWEST_ASK, SLOWEST_REOPENING = 5e-3, 2
+#: Of an ask after a total has been replaced.
+SLOWEST_ASK_AFTER = 20e-3
 
 
 def build(storage: Storage, slots: int, player: Player) -> ExperimentState:
@@ -56,6 +58,36 @@ def asked_and_told(experiment: Experiment, player: Player) -> tuple[list[float],
         asks.append(answered - start)
         tells.append(time.perf_counter() - answered)
     return asks, tells
+
+
+def with_replaced_totals(folder: Path, slots: int = 10_000, age: int = 72) -> Iterator[bool]:
+    """A feed that corrects each total once, so many slots later, under a policy with short rounds."""
+    player, url = Player(), f"sqlite:///{folder / 'replaced.db'}"
+    with open_storage(url) as storage:
+        build(storage, slots, player)
+    experiment = Experiment.open(NAME, storage=url)
+    start = time.perf_counter()
+    experiment.tell(0, player.total("A"), revise=True, confirm=True)
+    first = time.perf_counter() - start
+    asks = []
+    for slot in range(slots, slots + PAIRS):
+        start = time.perf_counter()
+        decision = experiment.ask(slot)
+        asks.append(time.perf_counter() - start)
+        experiment.tell(slot, player.total(decision.arm))
+        old = experiment.history(slot - age - 1, 1)[0]
+        experiment.tell(old.slot, player.total(old.arm), revise=True, confirm=True)
+    print(
+        f"\n{slots:,} slots, and then {PAIRS:,} in which a total of {age} slots before is replaced:\n"
+        f"the first replaced total took {duration(first)}, as it reads the log"
+    )
+    kept = statistics.median(asks) < SLOWEST_ASK_AFTER
+    print(f"ask after that: median {duration(statistics.median(asks))}: {verdict(kept)}")
+    yield kept
+    found = experiment.verify()
+    experiment.storage.close()
+    print(f"{verdict(found.whole and found.difference is None)}, {found}")
+    yield found.whole and found.difference is None
 
 
 def with_many_slots(folder: Path, slots: int) -> Iterator[bool]:
