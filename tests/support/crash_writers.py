@@ -80,7 +80,13 @@ def write(url, name, report, seed):
             mine.append(decision.slot)
         else:
             number = mine.pop(rng.randrange(len(mine)))
-            experiment.tell(number, total(number), guardrails=count(experiment, number))
+            try:
+                experiment.tell(number, total(number), guardrails=count(experiment, number))
+            except ae.ConflictError as error:
+                # Another writer had it too, and has replaced its total already.
+                if error.recorded != {"total": later_total(number)}:
+                    raise
+                continue
             report(f"t {number}")
             told.append(number)
 
