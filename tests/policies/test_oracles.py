@@ -20,7 +20,7 @@ from aftereffect.policies.delayed_indices import bernoulli_index, poisson_index
 from aftereffect.simulation import Task, interpret_driver, prepare, run_batch, trace_run
 from aftereffect.simulation._replications import give_facts
 
-SLOTS = 200
+SLOTS = 120
 
 
 class Heard(NamedTuple):

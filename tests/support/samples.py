@@ -67,7 +67,6 @@ ATTRIBUTED_POLICIES: tuple[ae.AttributedPolicy, ...] = (
     ae.AttributedKlUcb(),
     ae.DelayedUcb(),
     ae.QpmD(),
-    ae.QpmD(ae.ArsUcb()),
     ae.Bold(),
     ae.Dexp3(),
     ae.Dew(),
