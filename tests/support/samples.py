@@ -65,6 +65,7 @@ SLOT_POLICIES: tuple[ae.Policy, ...] = (
 ATTRIBUTED_POLICIES: tuple[ae.AttributedPolicy, ...] = (
     ae.DelayedUcb1(),
     ae.AttributedKlUcb(),
+    ae.AttributedKlUcb("first"),
     ae.DelayedUcb(),
     ae.QpmD(),
     ae.Bold(),
