@@ -32,6 +32,8 @@ CASES = (
     ("ucb1", 'adversarial-bandit("drawn-arm([0.5, 0.3, 0.2], seed=1)", hold-back(4))', 60),
     ("fixed-switchback(3)", SEASONAL, 20),
     ("adaptive-switchback(delay=interval(0, 2))", SEASONAL, 8),
+    ("delayed-kl-ucb", THREE("uniform-delay(0, 4)"), 40),
+    ("bold(exp3(form=loss), copies=4)", THREE("interval(2, 3)"), 40),
 )
 
 
@@ -50,7 +52,7 @@ def make_task(policy, bandit, horizon):
 
 def play_plainly(task):
     """The same runs, one after another, with the driver as it stands."""
-    world = task.bandit.engine("roundwise", task.horizon)
+    world = task.bandit_engine()
     params = task.policy.params(task.bandit.arms, task.horizon)
     play, runs = make_driver(task.policy.kernels(), world.kernels), Runs.zeros(task)
     for r in task.replications:
