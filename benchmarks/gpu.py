@@ -99,7 +99,7 @@ def short(speed: float) -> str:
 
 def describe(regret: Any) -> str:
     """Mean and standard error."""
-    return f"{regret.mean():,.2f} ± {regret.std() / len(regret) ** 0.5:.2f}"
+    return f"{regret.mean():,.2f} ± {regret.std() / len(regret) ** 0.5:,.2f}"
 
 
 def measure_ucb1() -> list[list[str]]:

@@ -172,7 +172,7 @@ def test_who_replaces_nothing_pays_nothing():
     with experiment._log.reading() as (_, state):
         assert state.journal is None
         assert "journal" not in json.loads(take_snapshot(state).text)
-    assert all(event.round is None for event in log_of(experiment) if event.kind == "total")
+    assert all(event.until is None for event in log_of(experiment) if event.kind == "total")
 
 
 def test_the_cost_grows_with_the_age_of_the_total_and_not_with_the_log(monkeypatch):

@@ -47,18 +47,22 @@ def play(task, **options):
 def test_law_is_that_of_the_cpu(case):
     policy, bandit, count = CASES[case]
     others = play_on_cpu(make_task(policy, bandit, count, SLOTS, "roundwise"))
-    engines = ("cuda", "cuda-single") if can_be_single(policy, bandit) else ("cuda",)
-    for engine in engines:
-        runs = play(make_task(policy, bandit, count, SLOTS, engine))
-        differences = compare_moments(runs, others)
-        print(f"{engine}: {policy} in {bandit}: {np.round(differences, 2).tolist()}")
-        assert max(map(abs, differences)) < 4.5
+    runs = play(make_task(policy, bandit, count, SLOTS))
+    differences = compare_moments(runs, others)
+    print(f"{policy} in {bandit}: {np.round(differences, 2).tolist()}")
+    assert max(map(abs, differences)) < 4.5
+    if can_be_single(policy, bandit):
+        # Rounding decides between arms that are equally good so far, and it is not the same.
+        runs = play(make_task(policy, bandit, count, SLOTS, "cuda-single"))
+        expected = others.regret.mean(axis=0)
+        assert runs.regret.mean(axis=0) == pytest.approx(expected, rel=0.01, abs=1e-6)
 
 
 def can_be_single(policy, bandit):
     """Whether it is played in single precision too: all policies of rounds, in one kind of delay."""
     is_of_rounds = not isinstance(policy.kernels(), SlotKernels)
-    return is_of_rounds and getattr(bandit, "delay", None) == ae.Interval(3, 8)
+    is_random = isinstance(bandit, ae.StochasticBandit)
+    return is_of_rounds and is_random and bandit.delay == ae.Interval(3, 8)
 
 
 @pytest.mark.parametrize("engine", ["cuda", "cuda-single"])

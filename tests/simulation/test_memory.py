@@ -1,9 +1,24 @@
 """Memory is checked before it is asked for."""
 
+import tracemalloc
+from concurrent.futures import Future
+
+import numpy as np
 import pytest
 
 import aftereffect as ae
-from aftereffect.simulation import _runs, plan_study, trace_run
+from aftereffect.simulation import (
+    ChunkResult,
+    PolicyRuns,
+    Runs,
+    Task,
+    Workers,
+    _runs,
+    _workers,
+    plan_study,
+    run_tasks,
+    trace_run,
+)
 
 ENV = ae.StochasticBandit([0.9, 0.1])
 POLICIES = ["ucb1", "round-robin"]
@@ -47,3 +62,37 @@ def test_without_a_limit_the_machine_is_one(limit, text):
     plan_study("ucb1", ENV, 100, 10**6, seed=1)
     with pytest.raises(ae.ParameterError, match="GiB are available"):
         plan_study("ucb1", ENV, 10**6, 10**7, seed=1, checkpoints=10**4)
+
+
+def test_standard_errors_and_percentiles_need_no_second_table():
+    rng = np.random.default_rng(3)
+    table, few = rng.random((100_000, 50)), np.zeros((100_000, 2))
+    runs = PolicyRuns(
+        label="", policy=None, regret=table, pulls=few, rounds=np.zeros(100_000), seconds=0.0
+    )
+    expected = table.std(axis=0, ddof=1) / np.sqrt(100_000), np.quantile(table, 0.95, axis=0)
+    tracemalloc.start()
+    found = runs.sem, runs.p95
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < table.nbytes / 8
+    assert found[0] == pytest.approx(expected[0], rel=1e-12)
+    assert np.array_equal(found[1], expected[1])
+
+
+@pytest.mark.parametrize("engine", ["roundwise", "cuda"])
+def test_results_on_their_way_are_few(engine, monkeypatch):
+    sizes = []
+
+    def submit(name, chunk):
+        sizes.append(sum(each.nbytes for each in Runs.zeros(chunk)))
+        done = Future()
+        done.set_result(ChunkResult(Runs.zeros(chunk), 1e-6, chunk.made_by))
+        return done
+
+    monkeypatch.setattr(_workers, "_MAX_RESULTS", 10_000)
+    task = Task(ae.Ucb1(), ENV, engine, 100, tuple(range(1, 101)), 1, range(2_000))
+    ((_, result),) = run_tasks([task], Workers(submit, size=2, elsewhere=False))
+    assert len(result.runs.rounds) == 2_000
+    assert max(sizes) <= 10_000
+    assert sum(sizes) == sum(each.nbytes for each in result.runs)

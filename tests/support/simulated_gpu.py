@@ -31,6 +31,7 @@ CASES = (
     ("settle-ucb", THREE("uniform-delay(0, 6), reward_law=beta(2)"), 120),
     ("ucb1", 'adversarial-bandit("drawn-arm([0.5, 0.3, 0.2], seed=1)", hold-back(4))', 60),
     ("fixed-switchback(3)", SEASONAL, 20),
+    ("bold(exp3)", THREE("per-arm([uniform-delay(0, 9), interval(2, 3), immediate])"), 60),
     ("adaptive-switchback(delay=interval(0, 2))", SEASONAL, 8),
 )
 
@@ -50,7 +51,7 @@ def make_task(policy, bandit, horizon):
 
 def play_plainly(task):
     """The same runs, one after another, with the driver as it stands."""
-    world = task.bandit.engine("roundwise", task.horizon)
+    world = task.bandit_engine()
     params = task.policy.params(task.bandit.arms, task.horizon)
     play, runs = make_driver(task.policy.kernels(), world.kernels), Runs.zeros(task)
     for r in task.replications:
@@ -130,6 +131,7 @@ def main():
         ("ucb1", 10**3, 10**4),
         (Faulty(), 10**5, 10**4),
         ("fixed-switchback(3)", 10**5, 10**4),
+        ("adaptive-switchback", 10**5, 10**4),
     )
     asked = [
         plan_study(policy, THREE("immediate"), slots, count, engine="auto")

@@ -204,7 +204,7 @@ def plan_study(
     slots = check_int("horizon", horizon, at_least=1, at_most=MAX_SLOTS)
     count = check_int("replications", replications, at_least=1, at_most=MAX_REPLICATIONS)
     own = describe_own_code(*by_label.values(), world)
-    chosen_engine = choose_engine(engine, by_label.values(), slots, count, own)
+    chosen_engine = choose_engine(engine, by_label.values(), world.arms, slots, count, own)
     world.check(recipe_of(chosen_engine), slots)
     entropy = check_or_draw_seed(seed)
     chosen = choose_checkpoints(slots, checkpoints)

@@ -4,7 +4,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -53,8 +53,11 @@ ENGINE_CHOICES: tuple[EngineChoice, ...] = get_args(EngineChoice)
 EngineRequest: TypeAlias = Literal["roundwise", "slotwise", "cuda", "cuda-single", "auto"]
 #: With `auto` a GPU plays studies of at least so many replications, and slots of all of them.
 AUTO_REPLICATIONS, AUTO_SLOTS = 10_000, 10**9
-#: The most slots in single precision. Sums of so many rewards change with each further one by a
-#: sixteenth at least; a hundred times as many would not.
+#: And only if a state, without what it remembers of slots, has at most so many bytes: a GPU plays
+#: tens of thousands of replications at a time, and its caches hold little of larger ones.
+AUTO_STATE = 2**18
+#: The most slots in single precision, which keeps sums of so many rewards to a sixteenth of one.
+#: Sums of a hundred times as many would not change with the next.
 MAX_SINGLE_SLOTS = 10**6
 
 #: A function that turns kernels into a batch driver.
@@ -92,15 +95,19 @@ def is_for_gpu(engine: EngineChoice) -> bool:
 
 
 def choose_engine(
-    request: EngineRequest, policies: Iterable[Policy], slots: int, replications: int, own: str
+    request: EngineRequest,
+    policies: Collection[Policy],
+    arms: int,
+    slots: int,
+    count: int,
+    own: str,
 ) -> EngineChoice:
-    """Return the engine for a study of so many slots each.
+    """Return the engine for a study of so many replications, of so many slots each.
 
     With `auto`, a GPU plays large studies, if there is one; but not ones with code from outside of
-    this package (`own` describes it), which may not compile for it, nor policies that look at every
-    slot: they keep all that they saw, and what a GPU plays at a time does not fit into its caches.
+    this package (`own` describes it), which may not compile for it, nor policies with large states.
 
-    >>> choose_engine("auto", [], 1_000, 20, own="")
+    >>> choose_engine("auto", [], 2, 1_000, 20, own="")
     'roundwise'
     """
     seeing = next((each for each in policies if isinstance(each.kernels(), SlotKernels)), None)
@@ -112,12 +119,21 @@ def choose_engine(
         )
     if request != "auto":
         return request
-    is_small = replications < AUTO_REPLICATIONS or slots * replications < AUTO_SLOTS
-    if is_small or own or seeing is not None or find_spec("numba_cuda") is None:
+    is_small = count < AUTO_REPLICATIONS or slots * count < AUTO_SLOTS
+    if is_small or own or find_spec("numba_cuda") is None:
+        return "roundwise"
+    if any(_count_bytes(policy.initial_for(arms, 1)) > AUTO_STATE for policy in policies):
         return "roundwise"
     from aftereffect.simulation._cuda import has_device
 
     return "cuda" if has_device() else "roundwise"
+
+
+def _count_bytes(state: State) -> int:
+    """How much memory the arrays of a state take."""
+    return sum(
+        part.nbytes if isinstance(part, np.ndarray) else _count_bytes(part) for part in state
+    )
 
 
 def load_decide(policy: Policy) -> DecideSlots:

@@ -50,6 +50,8 @@ ALL_CORES = -1
 _MAX_CHUNK, _MIN_CHUNK_ELSEWHERE, _MIN_CHUNK_HERE = 1.0, 0.3, 0.02
 #: A chunk has at most so many times the replications that were measured so far.
 _MAX_GROWTH = 16
+#: The results of a chunk have at most so many bytes: some chunks are on their way at a time.
+_MAX_RESULTS = 2**28
 #: The first chunk for a GPU: so many slots, but between so many replications. A GPU plays tens of
 #: thousands at a time, and one takes as long.
 _FIRST_SLOTS, _FIRST_LEAST, _FIRST_MOST = 2**31, 2**10, 2**16
@@ -220,6 +222,8 @@ class _Job:
                 min(_MAX_CHUNK / self.cost.each, fair), workers.min_chunk / self.cost.each
             )
             count = int(max(least, min(left, _MAX_GROWTH * self.cost.replications, fitting)))
+        each = sum(part[:1].nbytes for part in self.runs)
+        count = min(count, max(_MAX_RESULTS // each, 1))
         first = self._handed_out
         self._handed_out += count
         return range(first, first + count)
