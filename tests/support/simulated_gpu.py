@@ -31,7 +31,10 @@ CASES = (
     ("settle-ucb", THREE("uniform-delay(0, 6), reward_law=beta(2)"), 120),
     ("ucb1", 'adversarial-bandit("drawn-arm([0.5, 0.3, 0.2], seed=1)", hold-back(4))', 60),
     ("fixed-switchback(3)", SEASONAL, 20),
+    ("bold(exp3)", THREE("per-arm([uniform-delay(0, 9), interval(2, 3), immediate])"), 60),
     ("adaptive-switchback(delay=interval(0, 2))", SEASONAL, 8),
+    ("delayed-kl-ucb", THREE("uniform-delay(0, 4)"), 40),
+    ("bold(exp3(form=loss), copies=4)", THREE("interval(2, 3)"), 40),
 )
 
 
@@ -50,7 +53,7 @@ def make_task(policy, bandit, horizon):
 
 def play_plainly(task):
     """The same runs, one after another, with the driver as it stands."""
-    world = task.bandit.engine("roundwise", task.horizon)
+    world = task.bandit_engine()
     params = task.policy.params(task.bandit.arms, task.horizon)
     play, runs = make_driver(task.policy.kernels(), world.kernels), Runs.zeros(task)
     for r in task.replications:
