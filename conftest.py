@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from importlib.abc import MetaPathFinder
 from pathlib import Path
@@ -15,8 +16,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent
-#: Programs that build the site, and what they make.
-collect_ignore_glob = ["docs/*.py", "docs/_build", "docs/generated"]
+#: Programs that build the site, and what they make. The hooks of schemathesis have no examples,
+#: and every worker would take a second to import it.
+collect_ignore_glob = [
+    "docs/*.py",
+    "docs/_build",
+    "docs/generated",
+    "tests/support/schemathesis_hooks.py",
+]
 #: Marks of all tests in a folder or file; `pyproject.toml` says what the marks mean. Other tests
 #: that compile say so by themselves.
 MARKS_BY_PATH = {
@@ -68,31 +75,34 @@ LONGEST = (
     "tests/policies/test_policies.py",
     "tests/live/test_machine.py",
     "tests/live/test_crash.py",
-    "tests/cli/test_site.py",
-    "tests/service/page/test_results.py",
-    "tests/service/page/test_access.py",
-    "tests/service/page/test_status.py",
-    "tests/service/page/test_following.py",
-    "tests/bandits/test_bandits.py",
     "tests/simulation/test_compiled.py",
-    "tests/bandits/test_adversarial_runs.py",
-    "tests/policies/test_adaptive_switchback.py",
-    "tests/service/test_service_connections.py",
-    "tests/service/test_service_operations.py",
-    "tests/lag/test_lag.py",
-    "tests/bandits/test_engines.py",
     "tests/simulation/test_executors.py",
+    "tests/bandits/test_bandits.py",
+    "tests/policies/test_adaptive_switchback.py",
+    "tests/bandits/test_adversarial_runs.py",
+    "tests/service/page/test_following.py",
+    "tests/cli/test_site.py",
+    "tests/bandits/test_engines.py",
+    "tests/lag/test_lag.py",
+    "tests/service/page/test_results.py",
     "tests/cli/test_live.py",
     "tests/reproduction/test_paper.py",
-    "tests/core/test_fuzz_specs.py",
-    "tests/bandits/test_agreement.py",
-    "tests/live/test_slot_policies.py",
     "tests/live/test_failures.py",
+    "tests/service/test_service_operations.py",
+    "tests/service/page/test_status.py",
+    "tests/bandits/test_agreement.py",
+    "tests/service/page/test_access.py",
     "tests/live/test_policies.py",
-    "tests/bandits/test_demand.py",
+    "tests/service/test_service_connections.py",
     "tests/live/test_damage.py",
-    "tests/service/test_same_interface.py",
     "tests/service/test_service_limits.py",
+    "tests/bandits/test_adversarial_bandit.py",
+    "tests/inference/test_inference.py",
+    "tests/service/test_same_interface.py",
+    "tests/live/test_slot_policies.py",
+    "tests/core/test_fuzz_specs.py",
+    "tests/service/test_service_tokens.py",
+    "tests/bandits/test_demand.py",
     "tests/cli/test_import.py",
     "tests/core/test_plugins.py",
     "tests/simulation/test_study.py",
@@ -101,8 +111,6 @@ LONGEST = (
     "tests/bandits/test_independent.py",
     "tests/service/test_service_timeline.py",
     "tests/service/test_service_damage.py",
-    "tests/bandits/test_adversarial_bandit.py",
-    "tests/service/test_service_tokens.py",
     "tests/service/test_client.py",
     "tests/live/test_feeds.py",
     "tests/policies/test_learners.py",
@@ -185,10 +193,12 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+@cache  # these are asked for each test, and there are thousands
 def _relative(path):
     return path.relative_to(ROOT).as_posix()
 
 
+@cache
 def _is_in(path, start):
     """Say whether a path is this file, or in this folder."""
     return f"{_relative(path)}/".startswith(f"{start}/")

@@ -18,7 +18,7 @@ from aftereffect._core import __version__, text_table
 from contestants.environments import CannotTakePartError, python_of, run_or_leave_out
 from contestants.live import ARMS, pace_in, raw_pace
 from contestants.pace import Pace
-from live_large import with_many_slots
+from live_large import with_many_slots, with_replaced_totals
 from live_slots import with_every_slot
 from measure import duration, verdict
 
@@ -204,6 +204,7 @@ def main() -> int:
                 *against_the_others(folder, given.pairs),
                 *with_many_slots(folder, given.slots),
                 *with_every_slot(folder),
+                *with_replaced_totals(folder),
             ]
         except CannotTakePartError as reason:
             print(f"Optuna {reason}", file=sys.stderr)

@@ -18,11 +18,13 @@ from measure import duration, verdict
 PIECE = 50_000
 PAIRS, REOPENINGS = 300, 3
 SLOWEST_ASK, SLOWEST_REOPENING = 5e-3, 2
+#: Of an ask after a total has been replaced.
+SLOWEST_ASK_AFTER = 20e-3
 
 
-def build(storage: Storage, slots: int, player: Player) -> ExperimentState:
+def build(storage: Storage, slots: int, player: Player, policy: str = "ars-ucb") -> ExperimentState:
     """Play so many slots by the library's own rules, with fewer commits; return the final state."""
-    settings, record = begun(storage).settings, storage.find(NAME)
+    settings, record = begun(storage, policy).settings, storage.find(NAME)
     state = ExperimentState(settings, chain_start(record))
     while state.next_slot < slots:
         with storage.writing(record.id) as log:
@@ -56,6 +58,41 @@ def asked_and_told(experiment: Experiment, player: Player) -> tuple[list[float],
         asks.append(answered - start)
         tells.append(time.perf_counter() - answered)
     return asks, tells
+
+
+def replace(experiment: Experiment, slot: int) -> None:
+    """Replace the total of a slot by another one."""
+    (line,) = experiment.history(slot - 1, 1)
+    experiment.tell(slot, 1.0 - (line.total or 0.0), revise=True)
+
+
+def with_replaced_totals(folder: Path, slots: int = 10_000, age: int = 72) -> Iterator[bool]:
+    """A feed that corrects each total once, so many slots later."""
+    player, url = Player(), f"sqlite:///{folder / 'replaced.db'}"
+    with open_storage(url) as storage:
+        build(storage, slots, player, "ucb1")  # whose rounds are as short as can be
+    experiment = Experiment.open(NAME, storage=url)
+    start = time.perf_counter()
+    replace(experiment, 0)
+    first = time.perf_counter() - start
+    asks = []
+    for slot in range(slots, slots + PAIRS):
+        start = time.perf_counter()
+        decision = experiment.ask(slot)
+        asks.append(time.perf_counter() - start)
+        experiment.tell(slot, player.total(decision.arm))
+        replace(experiment, slot - age)
+    print(
+        f"\n{slots:,} slots, and then {PAIRS:,}, in each of which the total of {age} slots before "
+        f"is replaced:\nthe first replaced total took {duration(first)}, as it reads the log"
+    )
+    kept = statistics.median(asks) < SLOWEST_ASK_AFTER
+    print(f"ask after that: median {duration(statistics.median(asks))}: {verdict(kept)}")
+    yield kept
+    found = experiment.verify()
+    experiment.storage.close()
+    print(f"{verdict(found.whole and found.difference is None)}, {found}")
+    yield found.whole and found.difference is None
 
 
 def with_many_slots(folder: Path, slots: int) -> Iterator[bool]:

@@ -269,7 +269,8 @@ def main() -> int:
     verdicts += judge_speed(json.loads(speed.read_text(encoding="utf-8")))
     claims = "\n".join(f"- {'kept' if kept else '**missed**'}: {text}" for kept, text in verdicts)
     head = (
-        f"{len(found)} plans of {options.runs} worlds, {WORLDS} unseen worlds each, seed {SEED}: "
+        f"{len(found)} plans of {options.runs} worlds, {WORLDS} unseen worlds each, and eight "
+        f"times as many for fixed switchbacks; seed {SEED}: "
         f"{ARMS} arms, lift {LIFT}, lag {LAG}, {SEEN} weeks of history, an experiment of {WEEKS}."
     )
     replace_between_markers(document, BEGIN, END, f"{head}\n\n{table}\n\n### Claims\n\n{claims}")

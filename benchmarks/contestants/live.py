@@ -12,10 +12,10 @@ from contestants.world import World
 NAME, ARMS, MEANS = "bench", ["A", "B", "C"], (0.9, 0.5, 0.1)
 
 
-def begun(storage: Storage) -> Experiment:
+def begun(storage: Storage, policy: str = "ars-ucb") -> Experiment:
     """The experiment that everybody plays."""
     return Experiment.create(
-        NAME, arms=ARMS, policy="ars-ucb", reward_range=(0, 1), seed=1, storage=storage
+        NAME, arms=ARMS, policy=policy, reward_range=(0, 1), seed=1, storage=storage
     )
 
 

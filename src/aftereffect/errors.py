@@ -49,10 +49,11 @@ class SpecError(AftereffectError, ValueError):
     Examples
     --------
     >>> import aftereffect as ae
-    >>> ae.parse("intervall(30, 39)", ae.Delay)
+    >>> ae.parse("interval(30 39)", ae.Delay)  # doctest: +NORMALIZE_WHITESPACE
     Traceback (most recent call last):
         ...
-    aftereffect.errors.SpecError: unknown delay 'intervall': did you mean 'interval'?
+    aftereffect.errors.SpecError: cannot read the spec 'interval(30 39)': expected ',' or ')', got
+    '39'
     """
 
     field: str | None = None
@@ -129,7 +130,8 @@ class SweepError(AftereffectError, ValueError):
     >>> try:
     ...     ae.Sweep.read("sweep.toml")
     ... except ae.SweepError as error:
-    ...     print(*error.problems, sep="\n")
+    ...     print(len(error.problems), *error.problems, sep="\n")
+    3
     sweep.toml: grid: horizon is missing
     sweep.toml: grid: means or arms or rewards or bandit is missing
     sweep.toml: grid.seeds: unknown key: did you mean 'seed'?
@@ -176,6 +178,8 @@ class MissingExtraError(AftereffectError, ImportError):
     >>> import aftereffect as ae
     >>> from unittest.mock import patch
     >>> study = ae.simulate("ucb1", ae.StochasticBandit([0.9, 0.1]), 10, 2, seed=1)
+    >>> study.replications
+    2
     >>> with patch.dict("sys.modules", pandas=None):  # doctest: +NORMALIZE_WHITESPACE
     ...     study.to_pandas()  # as where it is not installed
     Traceback (most recent call last):
@@ -196,6 +200,8 @@ class WorkerError(AftereffectError, RuntimeError):
     ...     def submit(self, *_):
     ...         raise BrokenExecutor
     >>> bandit = ae.StochasticBandit([0.9, 0.1])
+    >>> ae.simulate("ucb1", bandit, 10, 2, seed=1).replications  # by threads
+    2
     >>> ae.simulate("ucb1", bandit, 10, 2, seed=1, executor=Broken(2))
     ... # doctest: +NORMALIZE_WHITESPACE
     Traceback (most recent call last):
@@ -218,8 +224,10 @@ class ConflictError(AftereffectError, ValueError):
     >>> try:
     ...     shop.tell(0, 38)
     ... except ae.ConflictError as error:
-    ...     print(error, error.recorded, error.given)
-    slot 0 has the total 37, got 38: pass revise to replace it {'total': 37.0} {'total': 38.0}
+    ...     print(error)
+    ...     print(error.recorded, error.given)
+    slot 0 has the total 37, got 38: give --revise or revise=True to replace it
+    {'total': 37.0} {'total': 38.0}
     """
 
     def __init__(
@@ -266,11 +274,12 @@ class StorageError(AftereffectError, OSError):
     Examples
     --------
     >>> import aftereffect as ae
-    >>> ae.open_storage("sqlite://")  # doctest: +NORMALIZE_WHITESPACE
+    >>> shop = {"arms": ["A", "B"], "seed": 1, "storage": "sqlite:///shops-2026/live.db"}
+    >>> ae.Experiment.create("shop", **shop)  # doctest: +NORMALIZE_WHITESPACE
     Traceback (most recent call last):
         ...
-    aftereffect.errors.StorageError: an SQLite storage must be sqlite:///FILE; for one in
-    memory use memory://
+    aftereffect.errors.StorageError: sqlite:///shops-2026/live.db: it cannot be opened: its folder
+    must exist, and both must be readable and writable (No such file or directory)
     """
 
 

@@ -168,7 +168,7 @@ def test_what_was_recorded_stays_unless_it_is_revised():
     assert experiment.tell(0, 10, covariates=given).change == "unchanged"
     assert experiment.tell(0, 10).change == "unchanged"
     with pytest.raises(
-        ae.ConflictError, match=r"slot 0 has the temperature 3.5, got 4: pass revise"
+        ae.ConflictError, match=r"slot 0 has the temperature 3.5, got 4: give --revise"
     ) as caught:
         experiment.tell(0, 10, covariates={"temperature": 4, "rain": 1})
     assert (caught.value.recorded, caught.value.given) == (

@@ -191,7 +191,7 @@ def test_the_same_total_with_another_arm_is_a_conflict():
     assert experiment.tell(0, 7, arm="B").change == "unchanged"
     with pytest.raises(
         ae.ConflictError,
-        match=r"^slot 0 has the total 7 with B, got 7 with A: pass revise to replace it$",
+        match=r"^slot 0 has the total 7 with B, got 7 with A: give --revise or revise=True to replace it$",
     ):
         experiment.tell(0, 7)
     assert experiment.tell(0, 7, revise=True).arm == "A"
@@ -265,7 +265,8 @@ def test_a_missing_total_that_is_found_is_learned():
     experiment.tell(0, 10)
     experiment.ask(2)
     with pytest.raises(
-        ae.ConflictError, match="slot 1 is missing, got 5: pass revise to replace it"
+        ae.ConflictError,
+        match="slot 1 is missing, got 5: give --revise or revise=True to replace it",
     ):
         experiment.tell(1, 5)
     assert experiment.tell(1, 5, revise=True).change == "revised"

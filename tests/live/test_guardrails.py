@@ -324,7 +324,7 @@ def test_numbers_are_recorded_added_and_revised():
     assert experiment.tell(0, 10, guardrails={"complaints": 3}).change == "unchanged"
     assert experiment.tell(0, 10).change == "unchanged"
     with pytest.raises(
-        ae.ConflictError, match=r"slot 0 has the complaints 3, got 4: pass revise"
+        ae.ConflictError, match=r"slot 0 has the complaints 3, got 4: give --revise"
     ) as caught:
         experiment.tell(0, 10, guardrails={"complaints": 4})
     assert caught.value.recorded == {"guardrails": {"complaints": 3}}

@@ -141,6 +141,7 @@ class Machine(RuleBasedStateMachine):
         self.told = False  # whether some came since guardrails were judged
         self.stopped = set()
         self.problem = None
+        self.batches = {}  # by key: the slot
 
     # The model
 
@@ -418,6 +419,29 @@ class Machine(RuleBasedStateMachine):
         self.clients[who].tell_many((number, 2) for number in numbers)
         for number in numbers:
             self.note(number, 2.0)
+
+    @precondition(lambda self: self.decided and not self.ended)
+    @rule(who=who, total=TOTALS, crash=st.sampled_from([None, "before", "after"]), data=st.data())
+    def tell_a_batch_once(self, who, total, crash, data):
+        """A batch with a key, from a client that may crash: it counts once, whatever is told in between."""
+        number = data.draw(st.sampled_from(sorted(self.decided)))
+        key = f"batch {len(self.batches)}"
+        self.clients[who].storage.crash = crash
+        if crash is not None:
+            with pytest.raises(CrashError):
+                self.clients[who].tell_many([(number, total)], revise=True, key=key)
+            self.reopen(who)
+        if crash != "after":
+            (record,) = self.clients[who].tell_many([(number, total)], revise=True, key=key)
+            assert record[:2] == (number, total)
+        known = total, self.decided[number].arm
+        before = self.totals_by_slot.get(number)
+        if before is None or before[0] != total or (total is not None and before != known):
+            self.forget(number, *known)
+            self.totals_by_slot[number] = known
+        self.batches[key] = number
+        for key, number in self.batches.items():
+            assert self.clients[1 - who].tell_many([(number, 9)], revise=True, key=key) == []
 
     @precondition(lambda self: not self.ended)
     @rule(who=who, moment=st.sampled_from(["before", "after"]), data=st.data())

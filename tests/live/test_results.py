@@ -7,7 +7,7 @@ import pytest
 
 import aftereffect as ae
 from aftereffect.inference import analyse
-from aftereffect.live import _results, _trials
+from aftereffect.live import _results
 from worlds import play_shop
 
 
@@ -20,7 +20,7 @@ def shop():
 
 def read(experiment):
     with experiment._log.reading() as (view, state):
-        first, (trial,) = _trials.read_trials(view, experiment.record, state, _results.MAX_CELLS)
+        first, (trial,) = _results.read_trials(view, experiment.record, state, _results.MAX_CELLS)
         return first, trial
 
 
@@ -235,7 +235,7 @@ def test_of_long_experiments_the_first_slots_are_read(shop, monkeypatch):
     monkeypatch.setattr(_results, "MAX_CELLS", 1_200)
     trial = read(shop)[1]
     assert len(trial.totals) == len(trial.places) == 600
-    monkeypatch.setattr(_trials, "MAX_ROUNDS", 3)
+    monkeypatch.setattr(_results, "MAX_ROUNDS", 3)
     shorter = read(shop)[1]
     assert shorter.starts.tolist() == trial.starts[:3].tolist()
     assert len(shorter.totals) == len(shorter.played) == len(shorter.places) == trial.starts[3]

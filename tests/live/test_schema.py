@@ -130,12 +130,15 @@ def test_the_plan_of_the_eighth_schema(tmp_path):
         assert experiment.verify().difference is None
 
 
-def test_the_replaced_total_of_the_ninth_schema(tmp_path):
+def test_replaced_totals_batches_and_notices_of_the_ninth_schema(tmp_path):
     with ae.Experiment.open("kept", storage=url(restore(tmp_path, 9))) as experiment:
         line = experiment.history()[2]
         assert (line.total, line.revisions, line.learned) == (9.0, 1, True)
         with experiment._log.reading() as (_, state):
             assert state.look_ahead().policy_state.total.sum() == pytest.approx(3.6)
+            assert list(state.notified.values()) == [8]
+        assert experiment.status().final_after == "72h"
+        assert experiment.tell_many({6: 8.0}, revise=True, key="monday") == []
         assert experiment.verify().difference is None
 
 

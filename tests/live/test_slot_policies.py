@@ -166,7 +166,7 @@ def test_a_total_that_is_revised_long_after_is_learned():
         assert revised.ask(slot).arm == decisions[slot] or slot > 40
         revised.tell(slot, demand(slot, decisions[slot]), arm=decisions[slot])
     revised.tell(30, 61, revise=True, confirm=True)
-    with pytest.raises(ae.ConflictError, match="pass revise to replace it"):
+    with pytest.raises(ae.ConflictError, match="give --revise or revise=True to replace it"):
         revised.tell(30, 60)
     with revised._log.reading() as (_, state):
         assert list(state.changed) == [30]

@@ -10,6 +10,7 @@ import pytest
 
 import aftereffect as ae
 import independent_attributed
+import independent_weights
 import oracles
 import samples
 from aftereffect.delays import ARRIVED, NEGLIGIBLE_TAIL, PARTS_LEFT, PENDING_REWARD
@@ -252,3 +253,45 @@ def test_golden_numbers(name):
 def test_refusals(refuse, part):
     with pytest.raises(ae.ParameterError, match=part):
         refuse()
+
+
+ADVERSARIAL = {
+    "Dew": ae.Dew(8, 20),
+    "Skipper": ae.Skipper(8),
+    "Dexp3": ae.Dexp3(),
+    "Simple": ae.DelayedLeader(),
+    "Advanced": ae.DelayedLeader("advanced"),
+    "Both": ae.DelayedLeader("both", 20),
+}
+
+
+@pytest.mark.parametrize("name", ADVERSARIAL)
+def test_adversarial_oracles_play_as_their_papers_say(name):
+    """Slot by slot, with the same random numbers, and lags of which some are long."""
+    horizon, world = 120, random.Random(3)
+    policy = ADVERSARIAL[name]
+    literal = getattr(independent_weights, name)(3, horizon, 8, 20)
+    decide, arrive = policy.kernels()
+    state, params = policy.initial_within(3, 21), policy.params(3, horizon)
+    ours, theirs = (np.random.default_rng(7) for _ in range(2))
+    arrivals = {}
+    for t in range(horizon):
+        arm = decide(state, params, t, ours)
+        assert arm == literal.choose(theirs.random())
+        assert state.chance[t % 21] == pytest.approx(literal.pulls[t]["chance"], rel=1e-6)
+        lag = world.choice([0, 2, 5, 6, 20])
+        arrivals.setdefault(t + lag, []).append((t, arm, float(world.random() < 0.3 + 0.3 * arm)))
+        for pulled, played, reward in sorted(arrivals.pop(t, [])):
+            arrive(state, params, t, pulled, played, reward, reward)
+            literal.hear(pulled + 1, t + 1, 1 - reward)
+    assert len({pull["arm"] for pull in literal.pulls}) == 3
+
+
+def test_the_waits_of_a_pull_are_those_of_its_last_part():
+    bandit = ae.StochasticBandit([0.9, 0.5], ae.PerArm(["uniform-delay(0, 6)", "interval(1, 4)"]))
+    assert str(give_facts(ae.Dew(), bandit)) == "dew(mean_wait=4, longest_wait=6)"
+    assert str(give_facts(ae.Dew(1), bandit)) == "dew(mean_wait=1, longest_wait=6)"
+    assert str(give_facts(ae.Skipper(), bandit)) == "skipper(mean_wait=4)"
+    for policy in (ae.Dew(), ae.Skipper(), ae.DelayedLeader("both")):
+        with pytest.raises(ae.ParameterError, match="must know"):
+            policy.params(2, 9)

@@ -100,6 +100,15 @@ def test_regret_is_logarithmic(decades, verdict, count):
     ]
 
 
+def test_a_sentence_says_why():
+    cases = [evidence(number, decades=each) for number, each in ((10, FLAT), (11, GROWING))]
+    assert judge_claim(LOGARITHMIC, cases).why == (
+        "Holds in 1 of 2 settings, fails in 1: ten times the slots add 1.00 to 1.40 times the regret "
+        "that the tenfold before added, where a logarithm adds as much."
+    )
+    assert judge_claim(LOGARITHMIC, cases[:1]).why.startswith("Holds in 1 of 1 settings: ten times")
+
+
 def test_growth_and_exponent_both_count():
     slow_but_growing = evidence(
         10, decades=(10_000, 10_010, 10_030)

@@ -10,6 +10,7 @@ import sys
 import time
 from base64 import b64encode
 from dataclasses import replace
+from urllib.parse import unquote
 
 import polars as pl
 import pytest
@@ -184,9 +185,8 @@ def test_the_report_has_claims_rules_figures_tables_and_choices(folder):
     for number, claim in enumerate(CLAIMS, 1):
         assert f"### Claim {number}: {claim.title}" in text
         assert f"**Rule.** {claim.rule}" in text
-    assert (
-        text.count("- not judged") == 2 * 2
-    )  # no rival plays here: in the summary and in the section, for either order
+    # No rival plays here: in the summary, and in the section for either order.
+    assert text.count("- not judged") == 1 + 2
     final = ae.simulate("ucb1", FIGURES["15"].bandit, 400, 6, seed=3)[0]
     cells = [f"{final.mean[-1]:,.1f}", f"{final.sem[-1]:,.1f}", f"{final.p95[-1]:,.1f}", *"---"]
     assert ["UCB1, naive", *cells] in table_rows(text)
@@ -200,6 +200,29 @@ def test_the_report_has_claims_rules_figures_tables_and_choices(folder):
         "Bernoulli",
     ):
         assert choice in text
+
+
+def test_the_report_begins_with_all_verdicts_and_reasons(folder):
+    text = (folder / "report.md").read_text()
+    head, contents = text.partition("## Contents\n")[::2]
+    rows = [line for line in head.splitlines() if line.startswith("| [")]
+    assert len(rows) == len(CLAIMS)
+    for row, claim in zip(rows, CLAIMS, strict=True):
+        assert claim.title in row
+        assert re.search(r"(✔ reproduced|◐ partly|✘ not reproduced|- not judged) +\|", row)
+        assert re.search(r"\| [A-Z].*[\d].*\. *\|$|\| The figures played have no .*\. *\|$", row)
+    listed = contents.partition("Made by")[0]
+    assert "[Claim 1](#claim-1-the-regret-of-ars-ucb-is-logarithmic" in listed
+    assert "[Figure 14](#figure-14-" in listed
+
+
+def test_every_link_of_the_report_leads_to_one_heading(folder):
+    page = (folder / "report.html").read_text()
+    anchors = re.findall(r'<h\d id="([^"]+)"', page)
+    links = [unquote(link) for link in re.findall(r'href="#([^"]+)"', page)]
+    assert len(anchors) == len(set(anchors))
+    assert len(links) >= len(CLAIMS) + 4
+    assert set(links) <= set(anchors)
 
 
 def table_rows(text):
@@ -223,7 +246,7 @@ def test_the_command_in_the_report_gives_its_numbers(folder, capsys):
 
 def test_the_page_holds_all_it_shows(folder):
     page = (folder / "report.html").read_text()
-    sources = re.findall(r'(?:src|href)="([^"]*)', page)
+    sources = re.findall(r'(?:src|href)="([^"#][^"]*)', page)
     shown = [
         (folder / f"{name}.svg").read_bytes() for name in ("long-runs", "figure-14", "figure-15")
     ]

@@ -30,12 +30,45 @@ def read(tmp_path, text, **given):
         "time,total\n2026-03-02T02:00,30\n2026-03-02T00:00,10\n\n2026-03-02T01:00,20.5\n",
         "time,total\n2026-03-02T00:00,10\n2026-03-02T01:00,20.5\n2026-03-02T01:00,20.5\n2026-03-02T02:00,30\n",
         "\ufefftime,total\r\n2026-03-02T00:00Z,10\r\n2026-03-02T02:00+01:00,20.5\r\n2026-03-02T02:00Z,30\r\n",
+        "sep=;\nTime;Total\n02.03.2026 00:00;10\n02.03.2026 01:00;20,5\n2.3.2026 02:00:00;30\n",
+        'time,total\n2026/03/02 00:00,10\n2026/03/02 01:00,"20,5"\n2026-03-02T02:00,30\n',
         '"time","total"\n"2026-03-02T00:00:00","10"\n"2026-03-02T01:00:00","20.5"\n"2026-03-02T02:00:00","3e1"\n',
     ],
-    ids=["plain", "semicolons", "tabs", "order", "doubled", "offsets", "quotes"],
+    ids=[
+        *("plain", "semicolons", "tabs", "order", "doubled", "offsets"),
+        *("as Excel does", "as Sheets does", "quotes"),
+    ],
 )
 def test_files_as_people_write_them(tmp_path, text):
     assert read(tmp_path, text) == ("2026-03-02T03:00:00", [10, 20.5, 30])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "time;total\n2026-03-02;1.234,5\n2026-03-03;12.345\n2026-03-04;0,125\n",
+        'time,total\n2026-03-02,"1,234.5"\n2026-03-03,"12,345"\n2026-03-04,.125\n',
+        "time\ttotal\n2026-03-02\t1'234.5\n2026-03-03\t12'345\n2026-03-04\t0.125\n",
+        "time;total\n2026-03-02;1 234,5\n2026-03-03;12\u00a0345\n2026-03-04;0,125\n",
+        "time;total\n2026-03-02;1\u202f234,50\n2026-03-03;12345,0\n2026-03-04;1,25e-1\n",
+    ],
+    ids=["German", "English", "Swiss", "French", "French too"],
+)
+def test_marks_between_thousands(tmp_path, text):
+    assert read(tmp_path, text, slot="1d")[1] == [1234.5, 12345, 0.125]
+
+
+def test_utf_16_as_excel_saves_it(tmp_path):
+    path = tmp_path / "totals.csv"
+    path.write_bytes("time\ttotal\r\n2026-03-02\t1,5\r\n".encode("utf-16"))
+    assert read_timed_totals(str(path))[0].total == 1.5
+    path.write_bytes("time;total;Umsätze\n2026-03-02;1;2\n".encode("cp1252"))
+    with pytest.raises(ae.InputError, match=r"cannot read .*; save it as UTF-8; give a \.csv"):
+        read_timed_totals(str(path))
+
+
+def test_three_decimals_in_a_file_with_commas_between_cells(tmp_path):
+    assert read(tmp_path, "time,total\n2026-03-02,1.234\n", slot="1d")[1] == [1.234]
 
 
 def test_gaps_and_missing_totals(tmp_path):
@@ -81,14 +114,20 @@ def test_parquet_and_gzip(tmp_path):
     ("text", "message"),
     [
         ("2026-03-02,1\n", "the first line of .* must name the columns time and total"),
-        ("time,total,total\n2026-03-02,1,2\n", "once each, got 'time,total,total'"),
+        ("time,total,total\n2026-03-02,1,2\n", "once each, got 'time, total, total'"),
         (
             "time,total\n2026-03-02T00:00,1\n2026-03-02T01:00,2,5\n",
             "line 3: expected 2 cells, got 3: if",
         ),
         ("time,total\n2026-03-02T00:00,1\n2026-03-02T01:00\n", "line 3: expected 2 cells, got 1"),
-        ("time,total\n2026-03-02T00:00,1\n02.03.2026 01:00,2\n", "line 3: expected a time such as"),
-        ("time;total\n2026-03-02T00:00;1.234,5\n", "line 2: expected .* got \\('2026"),
+        ("time,total\n2026-03-02T00:00,1\n3/2/2026 01:00,2\n", "line 3: expected a time such as"),
+        ("time;total\n2026-03-02T00:00;1.23,5\n", "line 2: expected .* got \\('2026"),
+        ("time;total\n2026-03-02T00:00;1.234\n", "line 2: '1.234' may have decimals or thousands"),
+        ('time,total\n2026-03-02T00:00,"1,234"\n', "line 2: '1,234' may have decimals or thou"),
+        (
+            "time;total\n2026-03-02T00:00;1,5\n2026-03-02T01:00;1.5\n",
+            "line 2: '1,5' has another mark before decimals than '1.5' in line 3: use one of them",
+        ),
         ("time,total\n2026-03-02T00:00,1_000\n", "line 2: expected a time such as"),
         ("time,total\n2026-03-02T00:00,-1\n", "line 2: expected a time such as"),
         ("time,total\n2026-03-02T00:00,inf\n", "line 2: expected a time such as"),
@@ -161,7 +200,7 @@ def test_covariates_in_parquet(tmp_path):
         ("time,total,rain,Rain\n2026-03-02,1,2,3\n", "one column 'rain', .* got 2: its columns"),
         ("time,total,rain\n2026-03-02,1,2\n2026-03-03,1,wet\n", "line 3: .* as rain, .* got 'wet'"),
         ("time,total,rain\n2026-03-02,1,inf\n", "line 2: expected a number as rain, such as 3.5"),
-        ("time;total;rain\n2026-03-02;1;1.234,5\n", "line 2: expected a number as rain"),
+        ("time;total;rain\n2026-03-02;1;1.23,5\n", "line 2: expected a number as rain"),
         ("time,total,rain\n2026-03-02,1,2,5\n", "line 2: expected 3 cells, got 4: if numbers"),
         (
             "time,total,rain\n2026-03-02,1,2\n2026-03-02,1,3\n",

@@ -99,6 +99,7 @@ CALLS = {
         lambda exp, _: exp.tell(16, 5, arm="B"),
         lambda exp, _: exp.tell(19, 5, revise=True),
         lambda exp, _: exp.tell(1, 99),
+        lambda exp, _: [exp.tell(1, 99, revise=True), exp.ask()],
         lambda exp, _: exp.tell(99, 1),
         lambda exp, _: exp.tell(8, -1),
         lambda exp, _: exp.tell(8, None),
@@ -120,6 +121,8 @@ CALLS = {
         lambda exp, _: exp.tell_many([]),
         lambda exp, _: exp.tell_many({19: 7}, revise=True),
         lambda exp, _: exp.tell_many({8: 2_500}, confirm=True),
+        lambda exp, _: [exp.tell_many({19: 7}, revise=True, key="monday") for _ in range(2)],
+        lambda exp, _: exp.tell_many({8: 1}, key="é"),
         lambda exp, _: exp.tell_many({8: 1, 99: 1}),
         lambda exp, _: exp.tell_many({8: -1}),
         lambda exp, _: exp.tell_many({1: 99}),
@@ -277,6 +280,42 @@ def test_a_policy_that_looks_at_every_slot_is_played_on_a_service_as_here(servic
     assert all(record.probability > 0 for record in records if record.arm)
     assert (status.control, status.history, status.timezone) == ("B", 28 * 24, "Europe/Berlin")
     assert status.start == "2026-03-29T00:00:00+01:00"
+
+
+def test_provisional_totals_on_a_service_are_as_here(service):
+    given = {
+        "arms": ["A", "B"],
+        "policy": "ucb1",
+        "reward_range": (0, 9),
+        "slot": "1d",
+        "start": "2190-01-01",
+        "final_after": "6w",
+        "seed": 5,
+    }
+    played = []
+    with ae.Client(service) as client:
+        for create in (
+            lambda **more: ae.Experiment.create("ads", storage="memory://", **given | more),
+            lambda **more: client.create("ads", **given | more),
+        ):
+            experiment = create()
+            for slot in range(8):
+                experiment.ask(slot)
+                experiment.tell(slot, slot % 4)
+            changes = experiment.tell_many({0: 8, 7: None}, key="monday")
+            assert experiment.tell_many({0: 1}, key="monday") == []
+            said = []
+            for span in ("soon", "999999w"):
+                with pytest.raises(ae.ParameterError) as caught:
+                    create(final_after=span)
+                said.append(caught.value.field)
+            arms = [experiment.ask(slot).arm for slot in range(8, 12)]
+            status = without_times(experiment.status())
+            played.append((changes, arms, status, without_times(experiment.history()), said))
+            assert experiment.verify().whole
+    assert played[0] == played[1]
+    assert played[0][2].provisional == 8
+    assert played[0][2].final_after == "6w"
 
 
 @pytest.mark.compiled

@@ -31,10 +31,11 @@ from made_up_history import make_history
 
 ENV = ae.StochasticBandit([0.9, 0.6, 0.3], ae.UniformDelay(3, 9))
 POLICIES = ["ars-ucb", "ucb1"]
+HORIZON = 5_000
 
 
 def study(**settings):
-    return ae.simulate(POLICIES, ENV, 20_000, 600, seed=7, **settings)
+    return ae.simulate(POLICIES, ENV, HORIZON, 600, seed=7, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +108,7 @@ def test_anything_with_submit(serial):
 
 def test_any_order(serial):
     executor = Waiting(most=6)
-    small = ae.simulate(POLICIES, ENV, 20_000, 3, seed=7, executor=executor, jobs=3)
+    small = ae.simulate(POLICIES, ENV, HORIZON, 3, seed=7, executor=executor, jobs=3)
     assert executor.peak == 6
     for a, b in zip(small, serial, strict=True):
         assert np.array_equal(a.regret, b.regret[:3])

@@ -49,12 +49,12 @@ def find_python(version: str) -> str | None:
 def list_lowest() -> list[str]:
     """The lowest versions that ``pyproject.toml`` allows, as constraints."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    given = [
-        *project["dependencies"],
-        *(each for name in EXTRAS.split(",") for each in extras[name]),
-    ]
-    given += extras["live"]
+    given, extras = list(project["dependencies"]), EXTRAS.split(",")
+    while extras:
+        for each in project["optional-dependencies"][extras.pop()]:
+            inner = re.fullmatch(r"aftereffect\[(.*)\]", each)  # an extra may contain others
+            extras += inner[1].split(",") if inner else []
+            given.append(each)
     found = [re.fullmatch(r"([\w.-]+)(?:\[\w+\])?>=([\d.]+)", each) for each in given]
     return sorted({f"{match[1]}=={match[2]}" for match in found if match})
 

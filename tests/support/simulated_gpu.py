@@ -31,9 +31,9 @@ CASES = (
     ("settle-ucb", THREE("uniform-delay(0, 6), reward_law=beta(2)"), 120),
     ("ucb1", 'adversarial-bandit("drawn-arm([0.5, 0.3, 0.2], seed=1)", hold-back(4))', 60),
     ("fixed-switchback(3)", SEASONAL, 20),
+    ("bold(exp3)", THREE("per-arm([uniform-delay(0, 9), interval(2, 3), immediate])"), 60),
     ("adaptive-switchback(delay=interval(0, 2))", SEASONAL, 8),
     ("delayed-kl-ucb", THREE("uniform-delay(0, 4)"), 40),
-    ("bold(exp3(form=loss), copies=4)", THREE("interval(2, 3)"), 40),
 )
 
 

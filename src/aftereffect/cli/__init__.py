@@ -55,6 +55,8 @@ _COMMANDS: tuple[tuple[Group, str, Callable[..., None]], ...] = (
     (_LIVE, "create", _live.create),
     (_LIVE, "ask", _live.ask),
     (_LIVE, "tell", _live.tell),
+    (_LIVE, "follow", _live.follow),
+    (_LIVE, "notify", _live.notify),
     (_LIVE, "mark-missing", _live.mark_missing),
     (_LIVE, "skip", _live.skip),
     (_LIVE, "status", _live.status),

@@ -1,17 +1,14 @@
-"""What commands read and print: totals from CSV files; answers, and lists of experiments."""
+"""What commands print: answers, and lists of experiments."""
 
-import csv
 import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from aftereffect._core import notation, text_table
-from aftereffect.cli._shared import Format, read_number
-from aftereffect.errors import InputError, ParameterError
+from aftereffect.cli._shared import Format
 from aftereffect.inference import Effect, Results
 from aftereffect.lag import LagEstimate
 from aftereffect.live import (
@@ -19,7 +16,6 @@ from aftereffect.live import (
     Decision,
     Experiment,
     Record,
-    Slot,
     SlotRecord,
     Status,
     Storage,
@@ -29,109 +25,6 @@ from aftereffect.live import (
     lay_out_records,
     write_csv,
 )
-from aftereffect.rewards import find_other_separator
-
-#: The slot by its number, or by its time.
-_SLOT, _TIME, _TOTAL = "slot", "time", "total"
-#: An optional column: the arm that was really played, where it is not the one decided.
-_ARM = "arm"
-#: What people write where there is no number.
-_MISSING = ("", "missing")
-
-
-#: A slot, its total or None if that is missing, the arm if it is given, and covariates and numbers
-#: of guardrails by name.
-Row: TypeAlias = tuple[
-    Slot, float | None, str | None, dict[str, float | None], dict[str, float | None]
-]
-
-
-def read_totals_file(
-    path: Path, covariates: Sequence[str] = (), guardrails: Sequence[str] = ()
-) -> list[Row]:
-    """Read slots, totals, arms, covariates and numbers of guardrails; a missing total is None.
-
-    A file with any line that cannot be read is refused as a whole. Of covariates and guardrails,
-    those without a column, or with an empty cell, are left out. Columns may write their names with
-    other capitals.
-    """
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = csv.DictReader(file, strict=True)
-            names = list(rows.fieldnames or ())
-            further = (*covariates, *guardrails)
-            by_time = _TIME in names and _SLOT not in names
-            columns = (_TIME if by_time else _SLOT, _TOTAL)
-            absent = [name for name in columns if name not in names]
-            if absent:
-                separator = find_other_separator(",".join(names))
-                hint = f"; its columns are separated by {separator!r}: use commas"
-                raise InputError(
-                    f"the first line of {path} must name the columns slot and total, "
-                    f"got no {' and no '.join(absent)}{hint if separator else ''}"
-                )
-            doubled = [name for name in (*columns, _ARM) if names.count(name) > 1]
-            plain = [name.strip().lower() for name in names]
-            doubled += [name for name in further if plain.count(name.lower()) > 1]
-            if doubled:
-                raise InputError(f"{path} has more than one column {doubled[0]}")
-            found = {
-                name: names[plain.index(name.lower())] for name in further if name.lower() in plain
-            }
-            read = [_read_row(path, rows.line_num, row, columns, found) for row in rows]
-            return [
-                (
-                    slot,
-                    total,
-                    arm,
-                    {name: number for name, number in numbers.items() if name in covariates},
-                    {name: number for name, number in numbers.items() if name in guardrails},
-                )
-                for slot, total, arm, numbers in read
-            ]
-    except OSError as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"cannot read {path}: {error.strerror}") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"cannot read {path} as CSV: {error}") from None
-
-
-def _read_row(
-    path: Path,
-    line: int,
-    row: dict[Any, Any],
-    columns: tuple[str, str],
-    further: dict[str, str],
-) -> tuple[Slot, float | None, str | None, dict[str, float | None]]:
-    if None in row or None in row.values():  # a comma within a number, or a file that was cut off
-        hint = ": if numbers have decimal commas, use points" if None in row else ""
-        raise InputError(f"{path}, line {line}: expected as many cells as there are columns{hint}")
-    slot, total = (row[name].strip() for name in columns)
-    if columns[0] == _SLOT and not (slot.isascii() and slot.isdigit()):
-        raise InputError(f"{path}, line {line}: a slot must be a whole number, got {slot!r}")
-    try:
-        number = None if total.lower() in _MISSING else read_number(total)
-    except ParameterError:
-        hint = ": write 1234.5, with a point and no other marks" if "," in total else ""
-        raise InputError(
-            f"{path}, line {line}: a total must be a number, or empty if it is missing, "
-            f"got {total!r}{hint}"
-        ) from None
-    number_or_time = int(slot) if columns[0] == _SLOT else slot
-    numbers: dict[str, float | None] = {}
-    for name, column in further.items():
-        cell = row[column].strip()
-        try:
-            if cell.lower() not in _MISSING:
-                numbers[name] = read_number(cell)
-        except ParameterError:
-            raise InputError(
-                f"{path}, line {line}: {name} must be a number, or empty if it is not known, "
-                f"got {cell!r}"
-            ) from None
-    return number_or_time, number, row.get(_ARM, "").strip() or None, numbers
-
 
 T = TypeVar("T")
 

@@ -1,13 +1,20 @@
 """The commands of one live experiment, from ``create`` to ``end``."""
 
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 from cyclopts import Parameter
 
-from aftereffect._core import PICTURE_SUFFIXES, check_int, check_writable, require_extra
+from aftereffect._core import (
+    PICTURE_SUFFIXES,
+    check_float,
+    check_int,
+    check_writable,
+    require_extra,
+)
 from aftereffect.cli._formats import (
     DECISION,
     HISTORY,
@@ -17,10 +24,10 @@ from aftereffect.cli._formats import (
     STATUS,
     TOTALS,
     VERIFICATION,
-    read_totals_file,
 )
 from aftereffect.cli._shared import (
     Flag,
+    Folder,
     Format,
     Number,
     Numbers,
@@ -33,8 +40,21 @@ from aftereffect.cli._shared import (
     read_number,
     read_share,
 )
-from aftereffect.errors import CorruptionError, ParameterError, UnlikelyTotalError
-from aftereffect.live import DEFAULT_POLICY, DEFAULT_STORAGE, Experiment, ExportForm
+from aftereffect.errors import CorruptionError, InputError, ParameterError, UnlikelyTotalError
+from aftereffect.live import (
+    DEFAULT_POLICY,
+    DEFAULT_STORAGE,
+    CommandHook,
+    Experiment,
+    ExportForm,
+    FolderFeed,
+    Notifier,
+    Webhook,
+    find_form,
+    leave_out_unplayed,
+    read_totals_file,
+    read_totals_query,
+)
 
 if TYPE_CHECKING:
     from aftereffect.planning import Plan
@@ -76,6 +96,30 @@ Guardrails: TypeAlias = Annotated[
     ),
 ]
 
+FeedColumns: TypeAlias = Annotated[
+    str,
+    Parameter(
+        metavar="COLUMN=NAME,...",
+        help="What the columns slot, time, total, arm and those of covariates and guardrails are "
+        "called, where they have other names: time=Datum,total=Umsatz.",
+    ),
+]
+FeedTimezone: TypeAlias = Annotated[
+    str,
+    Parameter(
+        metavar="NAME",
+        help="The time zone of times without an offset, such as Europe/Berlin. By default, that of "
+        "the experiment.",
+    ),
+]
+IgnoreUnplayed: TypeAlias = Annotated[
+    Flag,
+    Parameter(
+        help="Leave out rows of slots that were not played: those before the first slot, and those "
+        "that were skipped."
+    ),
+]
+
 
 def create(
     name: str,
@@ -96,6 +140,7 @@ def create(
     stop_when_loss_below: Number | None = None,
     guardrail: Annotated[list[SpecText] | None, Parameter(negative=())] = None,
     plan: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    final_after: Annotated[str | None, Parameter(metavar="TIME")] = None,
     max_total: Number | None = None,
     horizon: Number | None = None,
     seed: Number | None = None,
@@ -150,6 +195,9 @@ def create(
     plan
         A plan that "aftereffect plan --out FILE.json" has saved. What it promised for the policy is
         recorded, and "status" and "results" compare.
+    final_after
+        How long after the end of its slot a total may still change: 72h, 30d or 6w. Until then it
+        is provisional, and may be told again without --revise. "status" counts such totals.
     max_total
         Refuse totals above this number: they are probably typing errors.
     horizon
@@ -175,6 +223,7 @@ def create(
         stop_when_loss_below=stop_when_loss_below,
         guardrails=guardrail or (),
         plan=None if plan is None else _load_plan(plan),
+        final_after=final_after,
         max_total=max_total,
         horizon=horizon,
         seed=seed,
@@ -218,10 +267,15 @@ def tell(
     revise: Revise = False,
     yes: Flag = False,
     csv: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    sql: Annotated[str | None, Parameter(metavar="URL", env_var="AFTEREFFECT_SQL")] = None,
+    query: Annotated[str | None, Parameter(metavar="SELECT")] = None,
+    columns: FeedColumns | None = None,
+    feed_timezone: FeedTimezone | None = None,
+    ignore_unplayed: IgnoreUnplayed = False,
     storage: StorageUrl = DEFAULT_STORAGE,
     format: PrintFormat = "table",
 ) -> None:
-    """Record the total that was observed in a slot, or the totals in a file.
+    """Record the total that was observed in a slot, or the totals in a file or a database.
 
     Parameters
     ----------
@@ -234,27 +288,150 @@ def tell(
     yes
         Record the total even if it is far from all earlier totals.
     csv
-        A CSV file with the columns "slot" or "time", and "total". The column "arm" is optional: it
-        names the arm that was really played, if it is not the one that "ask" gave. An empty total
-        marks the slot as missing. The columns of covariates and guardrails are optional too; empty
-        cells are left out. Either all rows are recorded, or none.
+        A .csv, .csv.gz or .parquet file with the columns "slot" or "time", and "total". The column
+        "arm" is optional: it names the arm that was really played, if it is not the one that "ask"
+        gave. An empty total marks the slot as missing. The columns of covariates and guardrails are
+        optional too; empty cells are left out. Either all rows are recorded, or none. Cells may be
+        separated by commas, semicolons or tabs; numbers may have decimal commas.
+    sql
+        The database that has the totals, such as sqlite:///shop.db: record what --query finds.
+    query
+        A SELECT whose answer has such columns. Nothing is changed in that database.
     """
-    is_one = csv is None and slot is not None and total is not None
+    is_feed = csv is not None or query is not None
+    is_one = not is_feed and slot is not None and total is not None
     is_bare = slot is None and arm is None and covariates is None and guardrails is None
-    if not (is_one or (csv is not None and is_bare)):
-        raise ParameterError("tell needs either a slot and its total, or --csv FILE")
+    if not (is_one or (is_feed and is_bare)) or (csv is not None and query is not None):
+        raise ParameterError(
+            "tell needs either a slot and its total, or --csv FILE, or --sql URL --query SELECT"
+        )
+    if query is not None and sql is None:
+        raise ParameterError("--query needs the database that has the totals: give --sql URL")
+    if not is_feed and (columns is not None or feed_timezone is not None or ignore_unplayed):
+        raise ParameterError("--columns, --feed-timezone and --ignore-unplayed need --csv or --sql")
     numbers = None if covariates is None else _read_covariates(covariates)
     counts = None if guardrails is None else _read_guardrails(guardrails)
     with Experiment.open(name, storage=storage) as experiment:
         totals: list[Any] = [(slot, total, arm, numbers, counts)]
-        if csv is not None:
-            settings = experiment.settings
-            totals = read_totals_file(csv, settings.covariates, settings.guarded)
+        if is_feed:
+            form = find_form(experiment, _read_columns(columns), feed_timezone)
+            if csv is not None:
+                totals = read_totals_file(csv, form)
+            else:
+                totals = read_totals_query(sql or "", query or "", form)
+        if ignore_unplayed:
+            totals = leave_out_unplayed(experiment, totals)
         try:
             answer = experiment.tell_many(totals, revise=revise, confirm=yes)
         except UnlikelyTotalError as error:
             raise UnlikelyTotalError(f"{error}, with --yes") from None
     TOTALS.show(answer, format)
+
+
+def follow(
+    name: Name,
+    folder: Folder,
+    /,
+    *,
+    every: RealNumber = 10,
+    once: Flag = False,
+    revise: Revise = False,
+    yes: Flag = False,
+    columns: FeedColumns | None = None,
+    feed_timezone: FeedTimezone | None = None,
+    ignore_unplayed: IgnoreUnplayed = False,
+    storage: StorageUrl = DEFAULT_STORAGE,
+) -> None:
+    """Record the totals of all files that come into a folder, each file once, until Ctrl-C.
+
+    The files are such as "tell --csv" takes. The log keeps which files were recorded: after a crash
+    none is lost, and none is recorded twice. Files are taken in the order of their names. A file
+    that is refused is tried again, as its slots may be decided later; a line says why.
+
+    Parameters
+    ----------
+    folder
+        The folder. Files whose names begin with a dot are left alone, and so is one that was
+        changed in the last two seconds.
+    every
+        How many seconds to wait before looking again.
+    once
+        Look once and end. The exit status is 2 if a file was refused.
+    yes
+        Record totals even if they are far from all earlier totals.
+    """
+    pause = check_float("every", every, at_least=0.1, at_most=86_400)
+    with Experiment.open(name, storage=storage) as experiment:
+        feed = FolderFeed(
+            experiment,
+            folder,
+            columns=_read_columns(columns),
+            timezone=feed_timezone,
+            ignore_unplayed=ignore_unplayed,
+            revise=revise,
+            confirm=yes,
+        )
+        said: dict[str, str] = {}
+        while True:
+            refused = 0
+            for report in feed.tell_new():
+                refused += report.problem is not None
+                if said.get(report.name) != str(report):
+                    said[report.name] = str(report)
+                    place = sys.stdout if report.problem is None else sys.stderr
+                    print(report, file=place, flush=True)
+            if once:
+                break
+            time.sleep(pause)
+    if refused:
+        raise InputError(f"files in {folder} that were refused: {refused}")
+
+
+def notify(
+    name: Name,
+    /,
+    *,
+    url: str | None = None,
+    command: str | None = None,
+    secret: Annotated[
+        str | None, Parameter(env_var="AFTEREFFECT_HOOK_SECRET", show_default=False)
+    ] = None,
+    every: RealNumber = 10,
+    once: Flag = False,
+    storage: StorageUrl = DEFAULT_STORAGE,
+) -> None:
+    """Tell a web address or a command when the arm changes, and when the rule says stop.
+
+    Each notice is delivered at least once: what fails is tried again until it is delivered, and
+    the log keeps which notices were. A new hook is first told which arm is played now.
+
+    Parameters
+    ----------
+    url
+        The address: it gets a POST request with JSON, as Standard Webhooks defines it, and must
+        answer with a status of 2xx.
+    command
+        The command, which gets the same JSON on its standard input and must end with the exit
+        status 0. It is run without a shell.
+    secret
+        What requests are signed with, by HMAC-SHA256. Other users of the machine can see options of
+        a command, so use the environment variable.
+    every
+        How many seconds to wait before looking again.
+    once
+        Deliver what there is and end. The exit status is 2 if something cannot be delivered.
+    """
+    pause = check_float("every", every, at_least=0.1, at_most=86_400)
+    if (url is None) == (command is None):
+        raise ParameterError("notify needs either --url ADDRESS or --command COMMAND")
+    hook = CommandHook(command) if command is not None else Webhook(url or "", secret)
+    with Experiment.open(name, storage=storage) as experiment:
+        notifier = Notifier(experiment, hook)
+        if once:
+            for notice in notifier.deliver_new():
+                print(notice, flush=True)
+            return
+        notifier.run(pause, lambda line: print(line, flush=True))
 
 
 def mark_missing(
@@ -501,11 +678,19 @@ def _read_guardrails(text: str) -> dict[str, float]:
     return _read_by_name("guardrails", "complaints=3,refunds=0", text, read_number)
 
 
-def _read_by_name(
-    what: str, example: str, text: str, read: Callable[[str], float]
-) -> dict[str, float]:
-    """Read several numbers, each after its name."""
-    numbers: dict[str, float] = {}
+def _read_columns(text: str | None) -> dict[str, str] | None:
+    """Read names of columns: time=Datum,total=Umsatz."""
+    if text is None:
+        return None
+    return _read_by_name("columns", "time=Datum,total=Umsatz", text, str.strip)
+
+
+T = TypeVar("T")
+
+
+def _read_by_name(what: str, example: str, text: str, read: Callable[[str], T]) -> dict[str, T]:
+    """Read several numbers or texts, each after its name."""
+    numbers: dict[str, T] = {}
     for part in text.split(","):
         name, equals, number = part.rpartition("=")
         if not equals or name.strip() in numbers:

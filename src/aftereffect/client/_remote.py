@@ -277,11 +277,7 @@ class RemoteExperiment:
         if slot is not None:
             _, answer = self._transport.send("PUT", f"{self._slot_path(slot)}/decision")
         else:
-            asked = uuid.uuid4().hex if key is None else check_key(key)
-            if asked != asked.strip():  # HTTP would remove the spaces, and find another key
-                raise ParameterError(
-                    f"over HTTP a key must not begin or end with a space, got {asked!r}"
-                )
+            asked = uuid.uuid4().hex if key is None else _check_header(key)
             headers = {"Idempotency-Key": asked}
             _, answer = self._transport.send("POST", f"{self._path}/slots", headers=headers)
         return decode_record(Decision, answer)
@@ -324,11 +320,13 @@ class RemoteExperiment:
         *,
         revise: bool = False,
         confirm: bool = False,
+        key: str | None = None,
     ) -> list[TotalRecord]:
         """Record many totals at once, all or none; a service takes 10,000 at a time."""
         rows = [_row_to_json(row) for row in read_totals(totals)]
         given = {"totals": rows, "revise": revise, "confirm": confirm}
-        _, answer = self._transport.send("POST", f"{self._path}/totals", given)
+        headers = None if key is None else {"Idempotency-Key": _check_header(key)}
+        _, answer = self._transport.send("POST", f"{self._path}/totals", given, headers)
         return [decode_record(TotalRecord, each) for each in answer["totals"]]
 
     def skip(self, first: Slot, last: Slot | None = None) -> Status:
@@ -457,6 +455,13 @@ def _to_json(number: object) -> object:
 
 
 R = TypeVar("R")
+
+
+def _check_header(key: str) -> str:
+    """Check a key that is sent in a header."""
+    if check_key(key) != key.strip():  # HTTP would remove the spaces, and find another key
+        raise ParameterError(f"over HTTP a key must not begin or end with a space, got {key!r}")
+    return key
 
 
 def decode_record(record: type[R], answer: Mapping[str, Any], **decoded: Any) -> R:

@@ -15,6 +15,16 @@ from aftereffect.live._slot_state import make_state, prepare_decide
 from aftereffect.live._state import Difference, ExperimentState
 from aftereffect.live.events import Event, Link, Snapshot, fingerprint, now
 from aftereffect.live.experiment import DEFAULT_POLICY, Experiment, HistoryInput, PlanInput
+from aftereffect.live.feeds import (
+    FeedForm,
+    FileReport,
+    FolderFeed,
+    find_form,
+    leave_out_unplayed,
+    read_totals_file,
+    read_totals_query,
+)
+from aftereffect.live.hooks import CommandHook, Notice, Notifier, Webhook, sign
 from aftereffect.live.maintenance import (
     LOG_SUFFIXES,
     Verification,
@@ -65,6 +75,7 @@ __all__ = [
     "MAX_NAME_LENGTH",
     "MAX_UNIT_LENGTH",
     "ArmStatus",
+    "CommandHook",
     "Decision",
     "Difference",
     "Event",
@@ -72,10 +83,15 @@ __all__ = [
     "ExperimentLike",
     "ExperimentState",
     "ExportForm",
+    "FeedForm",
+    "FileReport",
+    "FolderFeed",
     "HistoryInput",
     "Link",
     "Log",
     "MemoryStorage",
+    "Notice",
+    "Notifier",
     "PlanInput",
     "Record",
     "Slot",
@@ -89,6 +105,7 @@ __all__ = [
     "TotalsInput",
     "Verification",
     "View",
+    "Webhook",
     "chain_start",
     "check_absent",
     "check_key",
@@ -96,10 +113,12 @@ __all__ = [
     "check_results",
     "delete_experiment",
     "export_log",
+    "find_form",
     "find_record",
     "fingerprint",
     "is_text",
     "lay_out_records",
+    "leave_out_unplayed",
     "make_state",
     "now",
     "open_storage",
@@ -109,8 +128,11 @@ __all__ = [
     "read_past_totals",
     "read_time",
     "read_totals",
+    "read_totals_file",
+    "read_totals_query",
     "remove_exported",
     "save_history",
+    "sign",
     "write_csv",
 ]
 
@@ -163,7 +185,12 @@ class ExperimentLike(Protocol):
         """Record that the total of a slot is lost."""
 
     def tell_many(
-        self, totals: TotalsInput, *, revise: bool = False, confirm: bool = False
+        self,
+        totals: TotalsInput,
+        *,
+        revise: bool = False,
+        confirm: bool = False,
+        key: str | None = None,
     ) -> list[TotalRecord]:
         """Record many totals at once, all or none."""
 

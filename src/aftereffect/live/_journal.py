@@ -29,7 +29,6 @@ class Asked(NamedTuple):
 class Shown:
     """A policy was shown a round: its totals by slot, and late ones of earlier slots, in order."""
 
-    round: int
     arm: int
     until: int
     window: int

@@ -82,13 +82,16 @@ def begin_journal(state: ExperimentState, record: Record, view: View) -> None:
     state.journal, state.draws = twin.journal, twin.draws
 
 
-def find_round(state: ExperimentState, record: Record, view: View, slot: int) -> int | None:
-    """The round with which the policy has learned a total; None if it looks at every slot."""
+def find_end(state: ExperimentState, record: Record, view: View, slot: int) -> int | None:
+    """The last planned slot of the round with which a total was learned.
+
+    None if the policy looks at every slot.
+    """
     if state.settings.looks_at_slots:
         return None
     if state.journal is None:
         begin_journal(state, record, view)
-    return cast(Journal, state.journal).find(slot).round
+    return cast(Journal, state.journal).find(slot).until
 
 
 def catch_up(state: ExperimentState, record: Record, view: View) -> ExperimentState | None:

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 
 from aftereffect._core import check_float, check_int, notation, short_repr, suggest
 from aftereffect.errors import ConflictError, CorruptionError, ParameterError, name_field
-from aftereffect.live._reading import OpenLog, find_keyed_event, find_round, read_slot_events
+from aftereffect.live._reading import OpenLog, find_end, find_keyed_event, read_slot_events
 from aftereffect.live._results import judge_guardrails
 from aftereffect.live._state import ExperimentState
-from aftereffect.live.events import Event
+from aftereffect.live.events import Event, now
 from aftereffect.live.records import (
     Decision,
     Slot,
@@ -21,6 +21,8 @@ from aftereffect.live.settings import MAX_LIVE_SLOTS, MAX_TOTAL, Settings, check
 from aftereffect.live.storage import Log, Record, View
 
 MAX_KEY_LENGTH = 200
+#: Begins the stored key of a batch. No client's key can: they are ASCII.
+_BATCH = "§"
 #: The number of slots that one call may skip: eleven years of hours.
 MAX_GAP = 100_000
 
@@ -114,6 +116,28 @@ def decide(
     return _make_decision(state.settings, event)
 
 
+def tell_many(
+    log: Log,
+    state: ExperimentState,
+    record: Record,
+    rows: Sequence[TotalInput],
+    key: str | None,
+    *,
+    revise: bool,
+    confirm: bool,
+) -> list[TotalRecord]:
+    """Record the totals of several slots; nothing, if the batch with this key was recorded."""
+    batch = None if key is None else _BATCH + check_key(key)
+    if batch is not None and find_keyed_event(log, record, batch) is not None:
+        return []
+    records = [tell(log, state, record, row, revise=revise, confirm=confirm) for row in rows]
+    if batch is not None:
+        _check_running(state)
+        event = state.head.next("batch", state.next_slot, revision=state.batches, key=batch)
+        _append(log, state, event)
+    return records
+
+
 def tell(
     log: Log,
     state: ExperimentState,
@@ -139,6 +163,7 @@ def tell(
         numbers = _check_numbers("covariate", settings.covariates, slot, given.covariates)
     with name_field("guardrails"):
         counts = _check_numbers("guardrail", settings.guarded, slot, given.guardrails)
+    revise = revise or _is_provisional(settings, slot)
     before = read_numbers(settings.covariates, known and known.covariates) or {}
     last = _find_guardrails(log, record, slot) if counts else None
     counted = read_numbers(settings.guarded, last and last.guardrails) or {}
@@ -168,7 +193,7 @@ def tell(
             "total",
             slot,
             revision=known.revision + 1 if known else 0,
-            round=find_round(state, record, log, slot) if is_learned else None,
+            until=find_end(state, record, log, slot) if is_learned else None,
             arm=arm,
             total=total,
             covariates=_write_numbers(settings.covariates, before | numbers),
@@ -209,6 +234,21 @@ def end(log: Log, state: ExperimentState) -> None:
     """End the experiment, unless it has ended."""
     if not state.ended:
         _append(log, state, state.head.next("end", state.next_slot))
+
+
+def find_notice(opened: OpenLog, hook: str, kind: str) -> int | None:
+    """The slot of the last notice of a kind that was delivered to a hook; None if none was."""
+    with opened.reading() as (_, state):
+        return state.notified.get(f"{hook} {kind}")
+
+
+def record_notice(opened: OpenLog, hook: str, kind: str, slot: int) -> None:
+    """Record that a notice was delivered; also after the end, as that is no news to the policy."""
+    with opened.writing() as (log, state):
+        if state.notified.get(f"{hook} {kind}", -1) < slot:
+            text = json.dumps({"hook": hook, "kind": kind})
+            event = state.head.next("notice", slot, revision=state.notices, guardrails=text)
+            _append(log, state, event)
 
 
 def check_key(key: object) -> str:
@@ -313,6 +353,14 @@ def _check_possible(settings: Settings, slot: int, total: object) -> float:
     raise ParameterError(f"the total of slot {slot} must be {limit}, got {number:g}")
 
 
+def _is_provisional(settings: Settings, slot: int) -> bool:
+    """Whether the total of a slot may still change."""
+    if settings.final_after is None:
+        return False
+    first = settings.find_provisional(now())
+    return first is not None and slot >= first
+
+
 def _check_added(
     what: str, slot: int, before: dict[str, float | None], numbers: dict[str, float | None]
 ) -> None:
@@ -323,7 +371,7 @@ def _check_added(
             given = "nothing" if number is None else notation(number)
             raise ConflictError(
                 f"slot {slot} has the {name} {notation(known)}, got {given}: "
-                "pass revise to replace it",
+                "give --revise or revise=True to replace it",
                 {what: {name: known}},
                 {what: {name: number}},
             )
@@ -358,7 +406,7 @@ def _check_revision(
         before, after = f"{before} with {arms[known.arm or 0]}", f"{after} with {arms[arm or 0]}"
     recorded = f"is {before}" if known.total is None else f"has the total {before}"
     raise ConflictError(
-        f"slot {known.slot} {recorded}, got {after}: pass revise to replace it",
+        f"slot {known.slot} {recorded}, got {after}: give --revise or revise=True to replace it",
         {"total": known.total},
         {"total": total},
     )

@@ -88,19 +88,25 @@ class SlotClock(NamedTuple):
         A time without an offset from UTC is one of this time zone. If clocks show it twice, it is
         the first.
         """
-        zone = find_zone(self.timezone)
-        local = time.replace(tzinfo=zone) if time.tzinfo is None else time.astimezone(zone)
-        if self.length >= _DAY:
-            since = local.replace(tzinfo=None) - self.start
-        else:
-            since = local.astimezone(UTC) - self.start.replace(tzinfo=zone).astimezone(UTC)
-        number, rest = divmod(since, self.length)
+        number, rest = divmod(self._find_age(time), self.length)
         if rest:
             raise ParameterError(
                 f"no slot begins at {time.isoformat()}: slots of {self.slot} follow each other "
                 f"from {self.start.isoformat()} on"
             )
         return number
+
+    def find_running(self, time: datetime) -> int:
+        """The slot that runs at a time; negative before the start."""
+        return self._find_age(time) // self.length
+
+    def _find_age(self, time: datetime) -> timedelta:
+        """How long after the start a time is: on the clocks, if slots are so long."""
+        zone = find_zone(self.timezone)
+        local = time.replace(tzinfo=zone) if time.tzinfo is None else time.astimezone(zone)
+        if self.length >= _DAY:
+            return local.replace(tzinfo=None) - self.start
+        return local.astimezone(UTC) - self.start.replace(tzinfo=zone).astimezone(UTC)
 
     def is_double(self, time: datetime) -> bool:
         """Whether clocks show a time without an offset twice."""
@@ -170,7 +176,9 @@ def _place(
     if slot is None:
         if start is not None or timezone is not None or rows:
             given = "a history with times" if rows else "a start or a time zone"
-            raise ParameterError(f"{given} needs the length of a slot: pass slot, such as 1h")
+            raise ParameterError(
+                f"{given} needs the length of a slot: give slot (--slot), as in 1h"
+            )
         return None, totals, ()
     zone = "UTC" if timezone is None else timezone
     if start is not None:

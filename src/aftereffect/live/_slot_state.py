@@ -86,6 +86,9 @@ class SlotState(ExperimentState):
     def outstanding(self) -> int:
         return len(self.unanswered)
 
+    def list_outstanding(self) -> Iterable[int]:
+        return self.unanswered
+
     def is_learned(self, slot: int) -> bool:
         return slot < self.shown and slot not in self.changed
 

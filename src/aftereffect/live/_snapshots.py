@@ -26,11 +26,12 @@ _SLOTS_PER_EVENT = 10
 #: Arrays of so many bytes are compressed: most of them hold mostly zeros. The mark is not base64.
 _MIN_COMPRESSED, _COMPRESSED = 4_096, "zlib:"
 #: How many numbers of a step come before its totals.
-_NUMBERS = 6
-#: The attributes of a state that are one number, text or boolean.
+_NUMBERS = 5
+#: The attributes of a state that are JSON as they are.
 _PLAIN = (
     *("next_slot", "rounds", "received", "missing", "learned", "planned", "lasted"),
     *("last_total_at", "slots_at_last_total", "ended"),
+    *("batches", "notices", "notified"),
     *("guardrail_problem", "guardrails_received", "guardrails_judged"),
 )
 
@@ -174,7 +175,7 @@ def _write_journal(journal: Journal) -> dict[str, Any]:
         if isinstance(step, Asked):
             heads.append((*step, *[-1] * (_NUMBERS - 2)))
             continue
-        plan = (step.round, step.arm, step.until, step.window)
+        plan = (step.arm, step.until, step.window)
         heads.append((*plan, len(step.totals), len(step.late)))
         slots += [*step.totals, *step.late]
         totals += [*map(_nan_if_none, step.totals.values()), *step.late.values()]
@@ -196,15 +197,16 @@ def _read_journal(fields: dict[str, Any], blank: State) -> Journal:
     totals = iter(_unpack(fields["totals"]).tolist())
     steps: list[Asked | Shown] = []
     for row in np.reshape(_unpack(fields["steps"]), (-1, _NUMBERS)).astype(int).tolist():
-        if row[-1] < 0:
+        arm, until, window, count, late_count = row
+        if late_count < 0:
             steps.append(Asked(*row[:2]))
             continue
         known = {
             slot: None if np.isnan(total := next(totals)) else total
-            for slot in islice(slots, row[4])
+            for slot in islice(slots, count)
         }
-        late = {slot: next(totals) for slot in islice(slots, row[5])}
-        steps.append(Shown(*row[:4], known, late))
+        late = {slot: next(totals) for slot in islice(slots, late_count)}
+        steps.append(Shown(arm, until, window, known, late))
     journal = Journal(steps)
     journal.changed = fields["changed"]
     for step, arrays in fields["states"]:

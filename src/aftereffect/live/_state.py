@@ -170,6 +170,11 @@ class ExperimentState:
         self.guardrails_received = self.guardrails_judged = 0
         #: What the policy was shown, from the first total on that was replaced after that.
         self.journal: Journal | None = None
+        #: The number of batches that were recorded.
+        self.batches = 0
+        #: The number of notices, and the slot of the last one by hook and kind.
+        self.notices = 0
+        self.notified: dict[str, int] = {}
         self.difference: Difference | None = None
         self.last_snapshot = SnapshotMark(0, 0)
 
@@ -186,6 +191,17 @@ class ExperimentState:
         """The number of slots that were played and have no total yet."""
         in_round = len(self.round.outstanding) if self.round else 0
         return in_round + len(self.backlog.arms) - self.backlog.waiting
+
+    def list_outstanding(self) -> Iterable[int]:
+        """The slots that were played and have no total yet."""
+        in_round = list(self.round.outstanding) if self.round else []
+        return in_round + [slot for slot in self.backlog.arms if self.backlog.total(slot) is None]
+
+    def count_answered(self, first: int) -> int:
+        """How many decided slots from one on have a total, or are missing."""
+        skipped = sum(max(last - max(begin, first) + 1, 0) for begin, last in self.skipped)
+        outstanding = sum(slot >= first for slot in self.list_outstanding())
+        return max(self.next_slot - first, 0) - skipped - outstanding
 
     @property
     def lateness(self) -> int | None:
@@ -204,7 +220,7 @@ class ExperimentState:
 
     def lacks_journal(self, event: Event) -> bool:
         """Whether an event needs a journal that this state has not kept."""
-        return self.journal is None and event.kind == "total" and event.round is not None
+        return self.journal is None and event.kind == "total" and event.until is not None
 
     def find_outstanding(self, slot: int) -> int | None:
         """The arm of a slot that was decided and has no total; None for other slots."""
@@ -336,7 +352,7 @@ class ExperimentState:
             return ready
         late = self.backlog.pop_totals(ready.arm)
         window, totals = ready.plan.window, dict(sorted(ready.totals.items()))
-        self._play(Shown(ready.number, ready.arm, ready.until, window, totals, late))
+        self._play(Shown(ready.arm, ready.until, window, totals, late))
         self.arm_totals.rounds[ready.arm] += 1
         self.learned += counted + len(late)
         return ready
@@ -428,7 +444,7 @@ class ExperimentState:
         self.next_slot = last + 1
 
     def _fold_total(self, event: Event) -> None:
-        if event.round is not None:
+        if event.until is not None:
             self._fold_replaced(event, cast(Journal, self.journal))
             return
         slot, total = event.slot, event.total
@@ -500,6 +516,14 @@ class ExperimentState:
     def _fold_judgement(self, event: Event) -> None:
         self.guardrail_problem = _read_text(event)["problem"]
 
+    def _fold_batch(self, _: Event) -> None:
+        self.batches += 1
+
+    def _fold_notice(self, event: Event) -> None:
+        of = _read_text(event)
+        self.notices += 1
+        self.notified = {**self.notified, f"{of['hook']} {of['kind']}": event.slot}
+
     def _fold_end(self, _: Event) -> None:
         self.ended = True
 
@@ -516,5 +540,7 @@ _FOLDS = {
     "stop": "_fold_stop",
     "judgement": "_fold_judgement",
     "skip": "_fold_skip",
+    "batch": "_fold_batch",
+    "notice": "_fold_notice",
     "end": "_fold_end",
 }

@@ -9,7 +9,9 @@ from typing import Any, Literal, NamedTuple
 from aftereffect._core import __version__
 from aftereffect.errors import CorruptionError
 
-EventKind = Literal["decision", "total", "guardrails", "stop", "judgement", "skip", "end"]
+EventKind = Literal[
+    "decision", "total", "guardrails", "stop", "judgement", "skip", "batch", "notice", "end"
+]
 
 
 class Event(NamedTuple):
@@ -21,8 +23,8 @@ class Event(NamedTuple):
     - total: in `slot`, `arm` was played and `total` was observed, or is missing where that is None.
       `revision` counts the totals that were recorded for the slot before. `covariates` are the
       numbers that came with it, as JSON, with null for one that is not known; None if none came.
-      If a policy that learns from rounds has learned another total of the slot, `round` is the
-      round with which it did.
+      If a policy that learns from rounds has learned the total that this one replaces, `until` is
+      the last planned slot of the round with which it did.
     - guardrails: `guardrails` are the numbers of the guardrails in `slot`, as JSON, with null for
       one that is not known. `revision` counts those that were recorded for the slot before.
     - stop: before `slot` was decided, `arm` was stopped. `guardrails` say by which one and why, as
@@ -30,6 +32,10 @@ class Event(NamedTuple):
     - judgement: before `slot` was decided, something changed about whether guardrails can be
       judged. `guardrails` have the problem, as JSON; null if there is none any more.
     - skip: nothing was decided for the slots from `slot` to `until`.
+    - batch: the totals of a batch, such as a file, were recorded before `slot` was decided. `key`
+      names the batch, which is not recorded again. `revision` counts the batches before.
+    - notice: a hook was told what happened in `slot`. `guardrails` have the mark of the hook and
+      the kind of the notice, as JSON. `revision` counts the notices before.
     - end: the experiment ended before `slot` was decided.
 
     Examples

@@ -114,6 +114,7 @@ class Experiment:
         stop_when_loss_below: float | None = None,
         guardrails: Sequence[Guardrail | str] = (),
         plan: PlanInput | None = None,
+        final_after: str | None = None,
         max_total: float | None = None,
         horizon: int | None = None,
         seed: int | None = None,
@@ -172,6 +173,10 @@ class Experiment:
         plan
             The plan that the experiment comes from, such as ``ae.Plan.load("plan.json")``. What it
             promised for the policy becomes part of the settings; `status` and `results` compare.
+        final_after
+            How long after the end of its slot a total may still change, such as ``72h``, ``30d`` or
+            ``6w``. Until then it is provisional: it may be told again, with another number, without
+            `revise`. The status counts provisional totals. Slots must have times.
         max_total
             The largest total to accept, against typing errors.
         horizon
@@ -210,6 +215,7 @@ class Experiment:
             unit,
             stop_when_loss_below,
             read_guardrails(guardrails),
+            final_after=final_after,
         )
         if plan is not None:
             wanted = wanted.with_plan(plan)
@@ -382,19 +388,21 @@ class Experiment:
         *,
         revise: bool = False,
         confirm: bool = False,
+        key: str | None = None,
     ) -> list[TotalRecord]:
         """Record the totals of several slots: all of them, or none.
 
         Each row is a slot, by number or time; its total, None if that is missing; the arm that was
         played, None if it was the decided one; covariates by name; and numbers of guardrails by
         name. The last three may be left out.
+
+        With a `key`, any text, the batch is recorded once: later calls with that key record nothing
+        and return nothing, whatever was told in between.
         """
         rows = read_totals(totals)  # before the lock: the rows may come from a slow iterator
+        given = {"revise": revise, "confirm": confirm}
         with self._log.writing() as (log, state):
-            return [
-                rules.tell(log, state, self._log.record, row, revise=revise, confirm=confirm)
-                for row in rows
-            ]
+            return rules.tell_many(log, state, self._log.record, rows, key, **given)
 
     def skip(self, first: Slot, last: Slot | None = None) -> Status:
         """Record that nothing was decided for some slots, such as during an outage.

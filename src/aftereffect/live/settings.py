@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -42,12 +42,22 @@ MAX_UNIT_LENGTH = 20
 _LATER = (
     *("slot", "start", "timezone", "history", "control"),
     *("covariates", "history_covariates", "unit", "stop_when_loss_below", "guardrails", "plan"),
+    "final_after",
 )
 #: The columns of exported histories, beside which covariates are further columns.
 SLOT_COLUMNS = (
     *("slot", "arm", "played", "round", "hold", "total", "missing", "learned", "revisions"),
     *("decided_at", "received_at", "time", "probability", "covariates", "guardrails"),
 )
+#: How long after its slot a total may still change: a number, and what it counts.
+_SPAN = re.compile(r"([1-9][0-9]{0,5})(min|h|d|w)")
+_SPAN_UNITS = {
+    "min": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+    "w": timedelta(weeks=1),
+}
+_MAX_SPAN = timedelta(days=3_660)
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 #: A live experiment knows nothing about its delays.
 _NO_FACTS = DelayFacts(math.inf, math.inf, math.inf)
@@ -95,6 +105,9 @@ class Settings:
         Further totals of each slot, in which arms may do harm, or their spec strings.
     plan
         What the plan that the experiment came from promised, for its policy; None without a plan.
+    final_after
+        How long after the end of its slot a total may still change, such as ``72h``; None if it is
+        final at once. Slots must have times.
     """
 
     name: str
@@ -115,6 +128,7 @@ class Settings:
     stop_when_loss_below: float | None = None
     guardrails: Sequence[Guardrail] = ()
     plan: PlannedCourse | None = None
+    final_after: str | None = None
 
     def __post_init__(self) -> None:
         checks: dict[str, Callable[[Any], object]] = {
@@ -139,6 +153,7 @@ class Settings:
             "stop_when_loss_below": check_limit,
             "guardrails": lambda guardrails: _check_guardrails(guardrails, self.covariates),
             "plan": lambda plan: None if plan is None else _choose_course(plan, self),
+            "final_after": lambda span: check_final_after(span, self.slot),
         }
         if self.slot is not None:
             clock = make_clock(self.slot, self.start, self.timezone)
@@ -162,6 +177,16 @@ class Settings:
     def calendar(self) -> Calendar:
         """How slots lie in days and weeks."""
         return Calendar() if self.clock is None else self.clock.calendar
+
+    def find_provisional(self, time: str) -> int | None:
+        """The first slot whose total may still change at a time; None if totals are final at once.
+
+        It is the last slot that ended too short ago, or not yet, and later slots follow it.
+        """
+        if self.final_after is None or self.clock is None:
+            return None
+        since = datetime.fromisoformat(time) - read_span(self.final_after)
+        return max(self.clock.find_running(since), 0)
 
     @property
     def floors(self) -> dict[str, float]:
@@ -360,6 +385,34 @@ def read_guardrails(guardrails: object) -> tuple[Guardrail, ...]:
         return tuple(as_spec(each, Guardrail) for each in given)
 
 
+def check_final_after(span: object, slot: object) -> str | None:
+    """Check how long a total may change, if it may.
+
+    >>> check_final_after("72h", "1h")
+    '72h'
+    """
+    if span is None:
+        return None
+    if not isinstance(span, str) or not _SPAN.fullmatch(span) or read_span(span) > _MAX_SPAN:
+        raise ParameterError(
+            "final_after must be a time of at most ten years, such as 90min, 72h, 30d or 6w, "
+            f"got {short_repr(span)}"
+        )
+    if slot is None:
+        raise ParameterError("final_after needs slots with times: give the length of a slot too")
+    return span
+
+
+def read_span(text: str) -> timedelta:
+    """A time such as 72h.
+
+    >>> read_span("72h").days
+    3
+    """
+    number, unit = _SPAN.findall(text)[0]
+    return int(number) * _SPAN_UNITS[unit]
+
+
 def _check_guardrails(guardrails: object, covariates: Sequence[str]) -> tuple[Guardrail, ...]:
     known = read_guardrails(guardrails)
     if len(known) > MAX_GUARDRAILS:
@@ -455,6 +508,6 @@ def _check_policy(policy: object, horizon: int | None, calendar: Calendar) -> Po
         )
     if chosen.needs_horizon and horizon is None:
         raise ParameterError(
-            f"{chosen} needs to know the number of slots in advance: pass horizon=..."
+            f"{chosen} needs to know the number of slots in advance: give horizon (--horizon)"
         )
     return chosen

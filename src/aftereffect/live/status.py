@@ -68,7 +68,9 @@ class Status(NamedTuple):
     met, as that takes longer. So it does about the `guardrails`, which are spec strings here.
     `guardrail_problem` says why these cannot be judged, if they cannot. `no_results` says why
     `Experiment.results` cannot compare the arms, if it cannot. `plan` is what the plan that the
-    experiment comes from promised, if it comes from one.
+    experiment comes from promised, if it comes from one. `final_after` is how long after its slot a
+    total may still change, and `provisional` the number of decided slots with a total, or marked
+    missing, of which that is not over; None if totals are final at once.
 
     Examples
     --------
@@ -112,6 +114,8 @@ class Status(NamedTuple):
     guardrail_problem: str | None
     no_results: str | None
     plan: PlannedCourse | None
+    final_after: str | None
+    provisional: int | None
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, in types that JSON has, with the sentences about the plan."""
@@ -193,6 +197,7 @@ class Status(NamedTuple):
             f"{count_noun(self.received, 'total')} received{missing}{late}",
             f"{self.learned:,} learned",
             *([f"{self.waiting:,} waiting"] if self.waiting else []),
+            *([f"{self.provisional:,} provisional"] if self.provisional else []),
             f"{count_noun(self.rounds, 'round')} closed",
         ]
         return ", ".join(parts)
@@ -222,6 +227,8 @@ def make_status(state: ExperimentState) -> Status:
     settings, totals = ahead.settings, ahead.arm_totals
     floors, decided = settings.floors, int(totals.pulls.sum())
     following, refusal = _find_next(ahead), explain_refusal(settings)
+    time = now()
+    provisional = settings.find_provisional(time)
     arms = []
     for number, arm in enumerate(settings.arms):
         pulls, count = int(totals.pulls[number]), totals.counts[number]
@@ -241,7 +248,7 @@ def make_status(state: ExperimentState) -> Status:
         str(settings.policy),
         settings.seed,
         settings.horizon,
-        state=find_state(ahead, following, now()),
+        state=find_state(ahead, following, time),
         ended=ahead.ended,
         slots=ahead.next_slot,
         skipped=ahead.next_slot - decided,
@@ -269,6 +276,8 @@ def make_status(state: ExperimentState) -> Status:
         guardrail_problem=ahead.guardrail_problem or (refusal if settings.guardrails else None),
         no_results=refusal,
         plan=settings.plan,
+        final_after=settings.final_after,
+        provisional=None if provisional is None else ahead.count_answered(provisional),
     )
 
 

@@ -39,8 +39,8 @@ def draw(plan: "Plan") -> "matplotlib.figure.Figure":
     axes[0, 0].set(
         title="history: level", xlabel="days" if plan.slot != "1w" else "weeks", ylabel="% of usual"
     )
-    days = [7 * place / len(history.season) for place in range(len(history.season))]
-    axes[0, 1].step(days, history.season, where="post", color=COLOURS[0], lw=1)
+    ends = [7 * place / len(history.season) for place in range(len(history.season) + 1)]
+    axes[0, 1].stairs(history.season, ends, baseline=None, color=COLOURS[0])
     axes[0, 1].set(title="history: usual week", xlabel="days since Monday", ylabel=f"total{unit}")
     places = range(len(plan.promises))
     names = [promise.design for promise in plan.promises]
@@ -54,8 +54,8 @@ def draw(plan: "Plan") -> "matplotlib.figure.Figure":
             if each is not None
         ]
         axes[1, 1].plot(*zip(*known, strict=True), "o-", color=colour) if known else None
-    axes[1, 0].set_yticks(list(places), [name.partition("(")[0] for name in names])
-    axes[1, 0].invert_yaxis()
+    axes[1, 0].set_yticks([])  # the legend names designs by their colours
+    axes[1, 0].set_ylim(len(names) - 0.5, -0.5)
     axes[1, 0].set(title="loss: expected, and nine of ten worlds", xlabel=f"loss{unit}")
     axes[1, 1].set(title="smallest lift found nine times of ten", xlabel="weeks", ylabel="%")
     for axis in axes.flat:

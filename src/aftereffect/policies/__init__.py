@@ -30,6 +30,7 @@ from aftereffect.policies.delayed_indices import (
     DelayedUcb,
     DelayedUcb1,
 )
+from aftereffect.policies.delayed_weights import DelayedLeader, Dew, Dexp3, Skipper
 from aftereffect.policies.exp3 import ArsExp3, Exp3, MiniBatch
 from aftereffect.policies.floors import (
     MAX_FLOORS,
@@ -57,8 +58,11 @@ __all__ = [
     "Bold",
     "Clw",
     "DelayedKlUcb",
+    "DelayedLeader",
     "DelayedUcb",
     "DelayedUcb1",
+    "Dew",
+    "Dexp3",
     "Exp3",
     "FixedSwitchback",
     "Floors",
@@ -74,6 +78,7 @@ __all__ = [
     "RecordingState",
     "RoundRobin",
     "SettleUcb",
+    "Skipper",
     "State",
     "TakeState",
     "Ucb1",

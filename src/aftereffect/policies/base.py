@@ -131,10 +131,10 @@ class AttributedPolicy(Policy):
     Examples
     --------
     >>> import aftereffect as ae
-    >>> bandit = ae.StochasticBandit([0.9, 0.5], ae.UniformDelay(10, 30))
+    >>> bandit = ae.StochasticBandit([0.9, 0.5], ae.Interval(10, 19))
     >>> study = ae.simulate(["delayed-ucb1", "ucb1"], bandit, horizon=1_000, seed=1)
     >>> [round(float(runs.final.mean())) for runs in study]
-    [28, 44]
+    [25, 96]
     """
 
     @abstractmethod

@@ -131,10 +131,10 @@ class QpmD(AttributedPolicy):
     Examples
     --------
     >>> import aftereffect as ae
-    >>> bandit = ae.StochasticBandit([0.9, 0.5], ae.UniformDelay(10, 30))
+    >>> bandit = ae.StochasticBandit([0.9, 0.5], ae.Interval(10, 19))
     >>> study = ae.simulate("qpm-d(ucb1)", bandit, horizon=1_000, seed=1)
     >>> round(float(study[0].final.mean()))
-    32
+    24
     """
 
     base: Policy = Ucb1()
@@ -242,10 +242,10 @@ class Bold(AttributedPolicy):
     Examples
     --------
     >>> import aftereffect as ae
-    >>> bandit = ae.StochasticBandit([0.9, 0.5], ae.UniformDelay(10, 30))
+    >>> bandit = ae.StochasticBandit([0.9, 0.5], ae.Interval(10, 19))
     >>> study = ae.simulate("bold(exp3)", bandit, horizon=1_000, seed=1)
     >>> round(float(study[0].final.mean()))
-    32
+    153
     """
 
     base: Policy = Exp3()

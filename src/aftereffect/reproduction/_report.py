@@ -6,6 +6,7 @@ import math
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from aftereffect.reproduction.chapters import (
     Chapter,
     Claim,
     Findings,
-    JudgedClaims,
     Judgement,
     Settings,
 )
@@ -101,30 +101,30 @@ def format_command_block(options: Iterable[tuple[str, str]]) -> str:
 def write_markdown(
     chapters: Sequence[tuple[Chapter, Findings]], settings: Settings
 ) -> tuple[str, str]:
-    """The title of the report and the report, on all chapters that have a finished figure."""
+    """The title of the report and the report, on all chapters that have a finished figure.
+
+    It begins with all claims and their verdicts, on one screen; then come contents and chapters.
+    """
     finished = [(chapter, found) for chapter, found in chapters if found.figures]
     figures = sum(
         len(_of_paper(chapter.figures.values())) for chapter, _ in chapters if chapter.of_paper
     )
     played = sum(len(_of_paper(found.figures)) for chapter, found in finished if chapter.of_paper)
     title = finished[0][0].title if not any(c.of_paper for c, _ in finished) else PAPER_TITLE
-    sections = [f"# {title}"]
+    head = [f"# {title}"]
     if played:
         covered = (
             f"all {figures} figures" if played == figures else f"{played} of the {figures} figures"
         )
-        sections.append(f"The experiments of {PAPER}: {covered}, seed {settings.seed}.")
-    sections.append(
-        f"Made by {describe_code()}. Each claim is judged only by the figures in this report. "
-        "A number after ± is a standard error; a range in brackets is the middle 95 % of the "
-        "bootstrap draws."
-    )
-    number = 1
+        head.append(f"The experiments of {PAPER}: {covered}, seed {settings.seed}.")
+    sections: list[str] = []
+    overview: list[tuple[str, ...]] = []
     for chapter, found in finished:
-        sections += [f"## {chapter.title}: the claims", _summarize_claims(found.claims)]
+        sections.append(f"## {chapter.title}: the claims")
         for claim, judgements in found.claims:
-            sections += _write_claim(number, claim, judgements)
-            number += 1
+            written = _write_claim(len(overview) + 1, claim, judgements)
+            overview.append(_summarize_claim(claim, written[0], judgements))
+            sections += written
         sections += [f"## {chapter.title}: the figures", *found.sections]
     choices = [choice for _, found in finished for choice in found.choices]
     if choices:
@@ -132,22 +132,56 @@ def write_markdown(
             "## What the paper does not say, and what we chose",
             markdown_table(("open in the paper", "here"), choices),
         ]
-    sections.append(
-        "`results.parquet` has every replication of every policy: the regret at each checkpoint, "
-        "the pulls of each arm, the number of rounds."
+    made_by = (
+        f"Made by {describe_code()}. Each claim is judged only by the figures in this report. "
+        "A number after ± is a standard error; a range in brackets is the middle 95 % of the "
+        "bootstrap draws. `results.parquet` has every replication of every policy: the regret at "
+        "each checkpoint, the pulls of each arm, the number of rounds."
     )
-    return title, "\n\n".join(sections) + "\n"
+    head.append(markdown_table(("claim", "verdict", "why"), overview))
+    return title, "\n\n".join([*head, _list_contents(sections), made_by, *sections]) + "\n"
 
 
 def _of_paper(figures: Iterable[Any]) -> list[Any]:
     return [figure for figure in figures if figure.key.isdecimal()]
 
 
-def _summarize_claims(claims: JudgedClaims) -> str:
-    """All verdicts of a chapter as one table."""
-    cases = list(claims[0][1])
-    rows = [(claim.title, *map(format_verdict, found.values())) for claim, found in claims]
-    return markdown_table(("claim", *cases), rows)
+def _summarize_claim(
+    claim: Claim, heading: str, judgements: Mapping[str, Judgement]
+) -> tuple[str, str, str]:
+    """A claim with its verdict, and why, in one line; it links its section.
+
+    Further cases are named only where something else came out.
+    """
+    (_, first), *others = judgements.items()
+    verdict, why = format_verdict(first), first.why or f"{first.count.capitalize()}."
+    for case, other in others:
+        if (other.verdict, other.count) != (first.verdict, first.count):
+            short = (other.why or other.count).partition(":")[0].rstrip(".")
+            why += f" {case}: {format_verdict(other)}, {short[0].lower()}{short[1:]}."
+    return f"[{claim.title}](#{make_anchor(heading)})", verdict, why
+
+
+def make_anchor(heading: str) -> str:
+    """Where links to a heading lead, as pages that show Markdown have it.
+
+    >>> make_anchor("### Claim 2: ARS-UCB, on its own")
+    'claim-2-ars-ucb-on-its-own'
+    """
+    return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+
+
+def _list_contents(sections: Iterable[str]) -> str:
+    """Links to all headings: a line for each part, with the claims and figures in it."""
+    lines = ["## Contents", ""]
+    for section in sections:
+        heading, mark, link = section.lstrip("#"), section.partition(" ")[0], make_anchor(section)
+        if mark == "##":
+            lines.append(f"- [{heading.strip()}](#{link})")
+        elif mark == "###":
+            joint = " · " if lines[-1].count("](") > 1 else ": "
+            lines[-1] += f"{joint}[{heading.partition(':')[0].strip()}](#{link})"
+    return "\n".join(lines)
 
 
 def _write_claim(number: int, claim: Claim, judgements: Mapping[str, Judgement]) -> list[str]:
@@ -169,14 +203,19 @@ def write_html(markdown: str, title: str, folder: Path) -> str:
     """
     reader = import_optional("markdown_it").MarkdownIt("commonmark").enable("table")
     tokens = reader.parse(markdown)
+    for token, inside in pairwise(tokens):
+        if token.type == "heading_open":
+            token.attrSet("id", make_anchor(inside.content))
     for picture in (
         child for token in tokens for child in token.children or () if child.type == "image"
     ):
         data = (folder / picture.attrGet("src")).with_suffix(".svg").read_bytes()
         picture.attrSet("src", f"data:image/svg+xml;base64,{base64.b64encode(data).decode()}")
     body = reader.renderer.render(tokens, reader.options, {})
-    # A wide table scrolls by itself, so that a phone shows the text at its own width.
-    body = body.replace("<table>", '<div class="table"><table>')
+    # A wide table scrolls by itself, so that a phone shows the text at its own width. The first
+    # table, that of all claims, does not: its rows become paragraphs there.
+    body = body.replace("<table>", '<div class="claims"><table>', 1)
+    body = body.replace("\n<table>", '\n<div class="table"><table>')
     body = body.replace("</table>", "</table></div>")
     return f"""<!doctype html>
 <html lang="en">

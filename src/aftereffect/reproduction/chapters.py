@@ -172,6 +172,8 @@ _MAX_CELLS = 4_000_000
 class Judgement:
     """A verdict, how many cases it rests on, and the numbers behind it as a table.
 
+    ``why`` is the same in one sentence.
+
     >>> judge_cases("settings", ("setting",), [("holds", ("a",)), ("open", ("b",))]).verdict
     'partly'
     """
@@ -180,6 +182,7 @@ class Judgement:
     count: str
     columns: Cells
     rows: Sequence[Cells]
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -226,9 +229,16 @@ def require_both(one: CaseVerdict, other: CaseVerdict) -> CaseVerdict:
 
 
 def judge_cases(
-    what: str, columns: Cells, cases: Sequence[tuple[CaseVerdict, Cells]], note: str = ""
+    what: str,
+    columns: Cells,
+    cases: Sequence[tuple[CaseVerdict, Cells]],
+    note: str = "",
+    reason: str = "",
 ) -> Judgement:
-    """Judge a claim that should hold in every case; `what` names the cases, in the plural."""
+    """Judge a claim that should hold in every case; `what` names the cases, in the plural.
+
+    `reason` says what the numbers show, in half a sentence.
+    """
     verdicts = [verdict for verdict, _ in cases]
     if not verdicts:
         return Judgement("not judged", f"the figures played have no {what} for it", columns, [])
@@ -240,7 +250,27 @@ def judge_cases(
     counts = ", ".join(f"{name} in {verdicts.count(name)}" for name in get_args(CaseVerdict))
     count = f"{counts} of {len(verdicts)} {what}{f'; {note}' if note else ''}"
     rows = [(*cells, found) for found, cells in cases]
-    return Judgement(verdict, count, (*columns, "claim"), rows)
+    why = f"{_count_in_words(verdicts, what)}{f': {reason}' if reason else ''}."
+    return Judgement(verdict, count, (*columns, "claim"), rows, why)
+
+
+def _count_in_words(verdicts: Sequence[CaseVerdict], what: str) -> str:
+    holds, cases = verdicts.count("holds"), len(verdicts)
+    others = [f"{each} in {count}" for each in ("open", "fails") if (count := verdicts.count(each))]
+    of = f"all {cases}" if 1 < cases == holds else f"{holds} of {cases}"
+    return ", ".join((f"Holds in {of} {what}", *others))
+
+
+def format_range(text: str, numbers: Sequence[float], form: str) -> str:
+    """A text with the smallest and the largest of some numbers in it; nothing if there are none.
+
+    >>> format_range("rivals lose {} times as much", [1.24, 3.0, 2.0], ".1f")
+    'rivals lose 1.2 to 3.0 times as much'
+    """
+    if not numbers:
+        return ""
+    ends = dict.fromkeys(f"{end:{form}}" for end in (min(numbers), max(numbers)))
+    return text.format(" to ".join(ends))
 
 
 def resample_means(samples: Matrix) -> Matrix:

@@ -1,28 +1,30 @@
 """Rewards: laws that draw them, schedules that fix them beforehand, and files that hold them."""
 
-from aftereffect.rewards._files import (
+from aftereffect.rewards._columns import (
+    Columns,
+    read_cell_number,
+    read_cell_time,
+    read_columns,
+    read_query,
+)
+from aftereffect.rewards._files import OTHER_SEPARATORS, READERS, read_rewards
+from aftereffect.rewards.histories import (
     MAX_COVARIATES,
     MAX_HISTORY,
-    OTHER_SEPARATORS,
-    READERS,
-    TimedTotal,
-    check_covariates,
-    check_timed_totals,
-    find_other_separator,
-    lay_out,
-    read_rewards,
-    read_timed_totals,
-)
-from aftereffect.rewards.histories import (
     SLOT_LENGTHS,
     DatedTotals,
     History,
     RecordedTotals,
     SlotName,
+    TimedTotal,
     arrange_totals,
     as_history,
+    check_covariates,
+    check_timed_totals,
+    lay_out,
     read_dated_totals,
     read_history,
+    read_timed_totals,
 )
 from aftereffect.rewards.laws import (
     Bernoulli,
@@ -37,12 +39,10 @@ from aftereffect.rewards.schedules import (
     DrawnArm,
     DrawnRewards,
     Recorded,
+    RewardTable,
     Rows,
     Schedule,
     as_schedule,
-)
-from aftereffect.rewards.tables import (
-    RewardTable,
     prepare_rewards,
     sum_by_arm,
     table_source,
@@ -56,6 +56,7 @@ __all__ = [
     "SLOT_LENGTHS",
     "Bernoulli",
     "Beta",
+    "Columns",
     "Constant",
     "DatedTotals",
     "DrawnArm",
@@ -76,11 +77,14 @@ __all__ = [
     "as_schedule",
     "check_covariates",
     "check_timed_totals",
-    "find_other_separator",
     "lay_out",
     "prepare_rewards",
+    "read_cell_number",
+    "read_cell_time",
+    "read_columns",
     "read_dated_totals",
     "read_history",
+    "read_query",
     "read_rewards",
     "read_timed_totals",
     "reward_source",

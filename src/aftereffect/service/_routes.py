@@ -197,16 +197,26 @@ def tell(
     | document_repeat(schemas.TotalsAnswer),
 )
 def tell_many(
-    name: Name, given: schemas.NewTotals, experiments: WriteAccess, response: Response
+    name: Name,
+    given: schemas.NewTotals,
+    experiments: WriteAccess,
+    response: Response,
+    idempotency_key: Annotated[schemas.BatchKey | None, Header()] = None,
 ) -> Answer:
-    """Record for several slots the total, or that it is missing. All are recorded, or none."""
+    """Record for several slots the total, or that it is missing. All are recorded, or none.
+
+    With a key, the batch is recorded once. A later request with that key records nothing, whatever
+    was recorded in between, and is answered with an empty list.
+    """
     rows = [
         (each.slot, each.total, each.arm, each.covariates, each.guardrails)
         if isinstance(each, schemas.ListedTotal)
         else (each.slot, None, None, each.covariates, each.guardrails)
         for each in given.totals
     ]
-    records = experiments.writers[name].tell_many(rows, revise=given.revise, confirm=given.confirm)
+    records = experiments.writers[name].tell_many(
+        rows, revise=given.revise, confirm=given.confirm, key=idempotency_key
+    )
     new = [_count_if_new(record, experiments.metrics) for record in records]
     response.status_code = 201 if any(new) else 200
     return {"totals": [record.to_dict() for record in records]}

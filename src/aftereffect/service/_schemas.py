@@ -90,6 +90,15 @@ Key = Annotated[
         description="Chosen by the client for one slot. The same key always gives the same slot.",
     ),
 ]
+BatchKey = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=MAX_KEY_LENGTH,
+        pattern=r"^[!-~]([ -~]*[!-~])?$",
+        description="Chosen by the client for one batch of totals, which is then recorded once.",
+    ),
+]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=MAX_FLOORS)]
 
@@ -273,6 +282,15 @@ class NewExperiment(Strict):
             max_length=100,
             description="What the plan that the experiment comes from promised, by design: the "
             "settings keep that of the policy. The status and the results compare.",
+        ),
+    ] = None
+    final_after: Annotated[
+        str | None,
+        Field(
+            pattern=r"^[1-9][0-9]{0,5}(min|h|d|w)$",
+            description="How long after the end of its slot a total may still change. Until then "
+            "it may be told again with another number, without `revise`. Slots must have times.",
+            examples=["72h"],
         ),
     ] = None
     max_total: Annotated[

@@ -134,7 +134,7 @@ def test_created_again_with_other_settings_it_is_a_conflict(other, message):
         ({"policy": "ars-ucp"}, "unknown policy 'ars-ucp': did you mean 'ars-ucb'?"),
         (
             {"policy": "exp3"},
-            "exp3(form=gain) needs to know the number of slots in advance: pass horizon=",
+            "exp3(form=gain) needs to know the number of slots in advance: give horizon",
         ),
         (
             {"policy": "clw", "horizon": 9},

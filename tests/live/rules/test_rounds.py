@@ -28,8 +28,8 @@ def test_a_round_waits_and_its_arm_is_held(third_round):
     refused(
         third_round,
         ae.ConflictError,
-        "slot 9 has the total 40, got 41: a decision depends on it",
-        lambda: third_round.tell(9, 41, revise=True),
+        "slot 9 has the total 40, got 41: give --revise",
+        lambda: third_round.tell(9, 41),
     )
     assert third_round.tell(8, 76).change == "recorded"
     assert third_round.tell(8, 77, revise=True).change == "revised"

@@ -101,20 +101,20 @@ def test_another_total_is_a_conflict(third_round):
     refused(
         third_round,
         ae.ConflictError,
-        "slot 3 has the total 7, got 8.5: pass revise",
+        "slot 3 has the total 7, got 8.5: give --revise",
         lambda: third_round.tell(3, 8.5),
     )
     refused(
         third_round,
         ae.ConflictError,
-        "slot 3 has the total 7, got missing: pass revise",
+        "slot 3 has the total 7, got missing: give --revise",
         lambda: third_round.mark_missing(3),
     )
     third_round.mark_missing(4)
     refused(
         third_round,
         ae.ConflictError,
-        "slot 4 is missing, got 0: pass revise",
+        "slot 4 is missing, got 0: give --revise",
         lambda: third_round.tell(4, 0),
     )
 
@@ -158,12 +158,12 @@ def test_a_decision_stands_though_its_total_is_replaced(banner):
         ("8", lambda: banner.tell(0, 8)),
         ("missing", lambda: banner.mark_missing(0)),
     ):
-        message = f"slot 0 has the total 7, got {got}: pass revise to replace it"
+        message = f"slot 0 has the total 7, got {got}: give --revise or revise=True to replace it"
         refused(banner, ae.ConflictError, message, call)
     assert banner.tell(0, 8, revise=True) == ae.live.TotalRecord(0, 8.0, "revised", "A")
     assert banner.ask(1) == decided
     versions = [e for e in events(banner) if e.slot == 0 and e.kind == "total"]
-    assert [(e.revision, e.total, e.round) for e in versions] == [
+    assert [(e.revision, e.total, e.until) for e in versions] == [
         (0, 6, None),
         (1, 7, None),
         (2, 8, 0),

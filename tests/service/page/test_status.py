@@ -300,3 +300,26 @@ def test_many_arms_are_grouped(gallery, visit):
     expect(part(page, "shares").locator(".areas path")).to_have_count(12)
     expect(part(page, "totals").locator(".legend li")).to_have_count(12)
     expect(part(page, "grouped")).to_contain_text("and the other 59 together")
+
+
+def test_says_how_many_totals_may_still_change(storage, serve, visit):
+    with Experiment.create(
+        "ads",
+        arms=["A", "B"],
+        policy="ucb1",
+        reward_range=(0, 9),
+        slot="1d",
+        start="2190-01-01",
+        final_after="72h",
+        storage=storage,
+    ) as experiment:
+        for slot in range(2):
+            experiment.ask(slot)
+            experiment.tell(slot, 5)
+    played(storage, "banner", ["A", "B"], 3)
+    address = serve()
+    page = visit(f"{address}#ads")
+    expect(fact(page, "provisional")).to_have_text("2 totals, final after 72h")
+    page = visit(f"{address}#banner")
+    expect(fact(page, "totals come")).to_be_visible()
+    expect(fact(page, "provisional")).to_have_count(0)

@@ -201,8 +201,9 @@ def _note_plans(connection: sa.Connection) -> None:
 def _note_replaced_totals(connection: sa.Connection) -> None:
     """Version 9: totals may be replaced after policies that learn from rounds have learned them.
 
-    The tables stay as they are. The new version keeps older code away, which would count such a
-    total twice.
+    Settings may say when totals are final, and there are events for batches of totals and
+    for notices of hooks. The tables stay as they are. The new version keeps older code away, which
+    would count totals twice.
     """
 
 

@@ -28,6 +28,7 @@ from aftereffect.reproduction.chapters import (
     Claim,
     Judgement,
     Settings,
+    format_range,
     format_with_interval,
     judge_cases,
     judge_draws,
@@ -360,7 +361,7 @@ def list_long_evidence(
 
 def judge_linear_regret(evidence: Sequence[AdversarialEvidence]) -> Judgement:
     """Under the adversary, CLW loses a share of the gap forever, and ARS-EXP3 less and less."""
-    cases = []
+    cases, rises, powers = [], [], []
     for each in evidence:
         if each.tenth_horizon is None:
             continue
@@ -382,10 +383,18 @@ def judge_linear_regret(evidence: Sequence[AdversarialEvidence]) -> Judgement:
             f"{linear:.0%}",
             format_with_interval(exponent, exponents, ".2f"),
         )
+        rises.append(float(slopes.mean()))
+        powers.append(exponent)
         verdicts = (_judge_linear_runs(linear), judge_draws(exponents < MAX_EXPONENT))
         cases.append((require_both(*verdicts), cells))
     columns = ("figure", "panel", "CLW: slope / gap", "runs above half", "ARS-EXP3: exponent")
-    return judge_cases("panels", columns, cases)
+    reason = ", and ".join(
+        (
+            format_range("in each slot the regret of CLW rises by {} of the gap", rises, ".2f"),
+            format_range("that of ARS-EXP3 grows as T to the power of {}", powers, ".2f"),
+        )
+    )
+    return judge_cases("panels", columns, cases, reason=reason if cases else "")
 
 
 def judge_true_d(evidence: Sequence[AdversarialEvidence]) -> Judgement:
@@ -401,7 +410,7 @@ def judge_wrong_d(evidence: Sequence[AdversarialEvidence]) -> Judgement:
 def _compare_with_ours(
     evidence: Sequence[AdversarialEvidence], roles: Sequence[str], *, lower: bool
 ) -> Judgement:
-    cases = []
+    cases, ratios = [], []
     for each in evidence:
         if not each.figure.is_oblivious:
             continue
@@ -418,9 +427,12 @@ def _compare_with_ours(
                 f"{ours.mean():,.0f}",
                 format_with_interval(float(excess.mean()), draws, ",.0f"),
             )
+            if ours.mean() > 0:
+                ratios.append(float(theirs.mean() / ours.mean()))
             cases.append((judge_draws(draws < 0 if lower else draws > 0), cells))
     columns = ("figure", "setting", "rival", "the rival", "ARS-EXP3", "excess of the rival")
-    return judge_cases("comparisons", columns, cases)
+    reason = format_range("CLW loses {} times what ARS-EXP3 loses", ratios, ".2f")
+    return judge_cases("comparisons", columns, cases, reason=reason)
 
 
 _BY_DRAWS = (

@@ -34,6 +34,7 @@ from aftereffect.reproduction.chapters import (
     Settings,
     StoredStudy,
     Verdict,
+    format_range,
     format_with_interval,
     judge_cases,
     judge_draws,
@@ -207,7 +208,7 @@ class Evidence:
 
 def judge_growth(evidence: Sequence[Evidence]) -> Judgement:
     """In each setting's long runs, a decade costs about as much as the one before."""
-    cases = []
+    cases, rises = [], []
     for each in _distinct_settings(evidence):
         regret = each.long[RECOMMENDED].regret[:, DECADES]
         draws = resample_means(regret)
@@ -219,6 +220,7 @@ def judge_growth(evidence: Sequence[Evidence]) -> Judgement:
             format_with_interval(_increment_ratio(means[None])[0], ratios, ".2f"),
             format_with_interval(_local_exponent(means[None])[0], exponents, ".2f"),
         )
+        rises.append(float(_increment_ratio(means[None])[0]))
         agrees = (ratios <= MAX_INCREMENT_RATIO) & (exponents <= MAX_EXPONENT)
         cases.append((judge_draws(agrees), cells))
     slots = evidence[0].long.checkpoints[DECADES] if evidence else ()
@@ -228,29 +230,37 @@ def judge_growth(evidence: Sequence[Evidence]) -> Judgement:
         "increment ratio",
         "local exponent",
     )
-    return judge_cases("settings", columns, cases)
+    reason = format_range(
+        "ten times the slots add {} times the regret that the tenfold before added, where a "
+        "logarithm adds as much",
+        rises,
+        ".2f",
+    )
+    return judge_cases("settings", columns, cases, reason=reason)
 
 
 def judge_rivals(evidence: Sequence[Evidence]) -> Judgement:
     """In each setting, every rival has a higher mean regret than the recommended ARS-UCB."""
-    cases = []
+    cases, ratios = [], []
     for each in _distinct_settings(evidence):
         ours = each.shown[RECOMMENDED]
         for rival in each.figure.rivals:
             theirs = each.shown[rival]
             excess = theirs.final - ours.final
             draws = resample_means(excess[:, None])[:, 0]
+            ratios.append(float(theirs.mean[-1] / ours.mean[-1]))
             cells = (
                 each.figure.setting,
                 STYLES[rival].name,
                 _format_mean(ours),
                 _format_mean(theirs),
-                f"{theirs.mean[-1] / ours.mean[-1]:.1f}",
+                f"{ratios[-1]:.1f}",
                 format_with_interval(excess.mean(), draws, ",.0f"),
             )
             cases.append((judge_draws(draws > 0), cells))
     columns = ("setting", "rival", "ARS-UCB", "the rival", "ratio", "excess of the rival")
-    return judge_cases("comparisons", columns, cases)
+    reason = format_range("ODAAF, told what the delay is, loses {} times as much", ratios, ".1f")
+    return judge_cases("comparisons", columns, cases, reason=reason)
 
 
 def judge_variants(evidence: Sequence[Evidence]) -> Judgement:
@@ -279,7 +289,11 @@ def judge_variants(evidence: Sequence[Evidence]) -> Judgement:
         f"of {len(rows)} figures, the mean is best in {best[0]} ({best_alpha} of the {varied} that "
         f"vary alpha), the deviation in {best[1]}"
     )
-    return Judgement(verdict, count, columns, rows)
+    why = (
+        f"Its mean regret is the lowest, up to chance, in {best[0]} of {len(rows)} figures, its "
+        f"deviation in {best[1]}."
+    )
+    return Judgement(verdict, count, columns, rows, why)
 
 
 _BY_DRAWS = (

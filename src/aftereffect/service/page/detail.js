@@ -15,7 +15,7 @@ import { ArmsTable } from "./table.js";
 import { Totals } from "./totals.js";
 import { capitalize, describeDraw, describeFloors, describeLastTotal, describeLateness } from "./format.js";
 import { describeNow, describeRule, describeState, describeStops, describeWaiting } from "./format.js";
-import { formatCount, formatQuantity, joinWords } from "./format.js";
+import { describeProvisional, formatCount, formatQuantity, joinWords } from "./format.js";
 
 /** Pieces of the history: as many as a screen can show, fewer if there are thousands of arms. */
 const MAX_PIECES = 400;
@@ -131,6 +131,7 @@ export class Detail {
       ["totals learned", withMore(status.learned, status.waiting, "waiting")],
       ["last total", describeLastTotal(status, names)],
       ["totals come", describeLateness(status, names)],
+      ...describeProvisional(status),
       ["rounds closed", formatCount(status.rounds)],
       ["arms", formatCount(status.arms.length)],
       ["horizon", status.horizon === null ? "open" : formatQuantity(status.horizon, "slot")],

@@ -164,6 +164,12 @@ export function describeStops({ arms, guardrail_problem: problem }) {
   return problem === null ? sentences : [...sentences, `Guardrails cannot be judged: ${problem}.`];
 }
 
+/** How many totals may still change, and for how long; nothing if totals are final at once. */
+export function describeProvisional({ final_after: span, provisional }) {
+  if (span === null) return [];
+  return [["provisional", `${formatQuantity(provisional, "total")}, final after ${span}`]];
+}
+
 /** How late the totals usually come. */
 export function describeLateness({ lateness }, names) {
   if (lateness === null) return "none yet";
