@@ -115,9 +115,8 @@ class PolicyRuns:
         """Standard error of that mean; None for a single replication."""
         if len(self.regret) < 2:
             return None
-        deviation = _measure_parts(lambda part: part.std(axis=0, ddof=1), self.regret)
-        error: Vector = deviation / np.sqrt(len(self.regret))
-        return error
+        count = np.sqrt(len(self.regret))
+        return _measure_parts(lambda part: part.std(axis=0, ddof=1) / count, self.regret)
 
     @property
     def p95(self) -> Vector:
