@@ -1,5 +1,6 @@
 """Totals from files as spreadsheets write them, from a folder of such files, and from a database."""
 
+import gzip
 import os
 import sqlite3
 from datetime import UTC, datetime, timedelta, timezone
@@ -96,6 +97,16 @@ def test_other_names_covariates_and_guardrails(tmp_path):
         read(tmp_path, "Stunde;Umsatz;Regen\n0;1,5;wet\n", form)
     with pytest.raises(ae.ParameterError, match="'wind' cannot be named: known are slot, time"):
         read(tmp_path, text, FeedForm(columns={"wind": "Wind"}))
+
+
+def test_workbooks_and_suffixes_in_capitals(tmp_path):
+    path = tmp_path / "totals.XLSX"
+    path.write_bytes(b"PK")
+    with pytest.raises(ae.InputError, match=r"it is a workbook; save its sheet as a \.csv file"):
+        read_totals_file(path)
+    path = tmp_path / "TOTALS.CSV.GZ"
+    path.write_bytes(gzip.compress(b"slot,total\n0,1\n"))
+    assert read_totals_file(path)[0][1] == 1
 
 
 def test_arms_that_look_like_numbers(tmp_path):

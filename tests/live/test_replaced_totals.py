@@ -231,7 +231,7 @@ def test_an_experiment_with_replaced_totals_opens_from_a_snapshot(monkeypatch):
     )
     again = ae.Experiment.open("shop", storage=storage)
     assert again.status() == before
-    assert len(folded) <= 200 + 3_400 // 10
+    assert len(folded) <= 201
     assert arrays_of(state_of(again)) == arrays_of(state_of(experiment))
 
 

@@ -25,6 +25,7 @@ MAX_ROWS = 2_000_000
 #: Characters of the line that names the columns, so that a file without lines is not read whole.
 _MAX_HEADER = 100_000
 _SEPARATORS = (",", ";", "\t")
+_WORKBOOKS = (".xlsx", ".xls", ".ods")
 #: What people write where there is no number.
 _MISSING = ("", "nan", "na", "null", "none", "missing")
 #: Excel writes this line before the one that names the columns.
@@ -66,7 +67,7 @@ class Columns(NamedTuple):
         """Refuse a table without these columns, or with one of them twice."""
         if all(name in self.cells for name in required):
             return
-        is_text = Path(self.source).suffix in (".csv", ".gz")
+        is_text = Path(self.source).suffix.lower() in (".csv", ".gz")
         place = (
             f"the first line of {self.source} must name" if is_text else f"{self.source} must have"
         )
@@ -85,8 +86,10 @@ def read_columns(
     Raises `InputError` if the file cannot be read. Columns that are not there, or are there twice,
     are left out; `Columns.names` shows which.
     """
-    wanted = (*required, *optional)
-    read = _read_parquet if Path(path).suffix == ".parquet" else _read_csv
+    wanted, suffix = (*required, *optional), Path(path).suffix.lower()
+    if suffix in _WORKBOOKS:
+        raise InputError(f"cannot read {path}: it is a workbook; save its sheet as a .csv file")
+    read = _read_parquet if suffix == ".parquet" else _read_csv
     try:
         return read(path, wanted, texts)
     except (OSError, UnicodeError, EOFError, csv.Error) as error:
@@ -163,7 +166,7 @@ def _read_csv(path: str, wanted: Sequence[str], texts: Sequence[str]) -> Columns
 
 def _open_text(path: str) -> IO[str]:
     """Open a text file in UTF-8 or, as spreadsheets mark it, in UTF-16."""
-    opener = gzip.open if Path(path).suffix == ".gz" else open
+    opener = gzip.open if Path(path).suffix.lower() == ".gz" else open
     with cast(IO[bytes], opener(path, "rb")) as start:
         mark = start.read(2)
     encoding = "utf-16" if mark in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
