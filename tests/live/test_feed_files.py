@@ -98,6 +98,12 @@ def test_other_names_covariates_and_guardrails(tmp_path):
         read(tmp_path, text, FeedForm(columns={"wind": "Wind"}))
 
 
+def test_arms_that_look_like_numbers(tmp_path):
+    """Prices, as an arm is often called, do not say which mark comes before decimals."""
+    text = "slot;total;arm\n0;1.234,5;9.99\n1;0,5;10.999\n"
+    assert [row[1:3] for row in read(tmp_path, text)] == [(1234.5, "9.99"), (0.5, "10.999")]
+
+
 def test_times_and_time_zones(tmp_path):
     text = "time,total\n02.03.2026 14:00,1\n2026-03-02 15:00+02:00,2\n2026/03/02 16:00,3\n"
     first, second, third = (row[0] for row in read(tmp_path, text))
@@ -121,9 +127,14 @@ def hourly(storage="memory://", **settings):
 def test_an_hour_that_clocks_show_twice(tmp_path):
     experiment = hourly()
     clocks = ["01:00", "02:00", "02:00", "03:00"]
-    text = "".join(f"2026-10-25 {clock};{place}\n" for place, clock in enumerate(clocks, 1))
-    experiment.tell_many(read(tmp_path, f"time;total\n{text}"))
-    assert [line.total for line in experiment.history()] == [None, 1, 2, 3, 4, None]
+    text = "".join(
+        f"2026-10-25 {clock};{place};{'AABA'[place - 1]}\n" for place, clock in enumerate(clocks, 1)
+    )
+    experiment.tell_many(read(tmp_path, f"time;total;arm\n{text}"))
+    lines = experiment.history()
+    assert [line.total for line in lines] == [None, 1, 2, 3, 4, None]
+    assert [line.played for line in lines] == list("AAABAA")
+    experiment.tell(3, 3, revise=True)  # the decided arm after all
     # The same hours, as the clocks of another zone show them.
     zone = ZoneInfo("America/New_York")
     times = [datetime.fromisoformat(line.time).astimezone(zone) for line in experiment.history()]

@@ -76,16 +76,19 @@ class Columns(NamedTuple):
         )
 
 
-def read_columns(path: str, required: Sequence[str], optional: Sequence[str] = ()) -> Columns:
+def read_columns(
+    path: str, required: Sequence[str], optional: Sequence[str] = (), texts: Sequence[str] = ()
+) -> Columns:
     """Read columns of a .csv, .csv.gz or .parquet file, whose names may have other capitals.
 
+    Those that are `texts` do not say which mark comes before decimals.
     Raises `InputError` if the file cannot be read. Columns that are not there, or are there twice,
     are left out; `Columns.names` shows which.
     """
     wanted = (*required, *optional)
     read = _read_parquet if Path(path).suffix == ".parquet" else _read_csv
     try:
-        return read(path, wanted)
+        return read(path, wanted, texts)
     except (OSError, UnicodeError, EOFError, csv.Error) as error:
         if isinstance(error, InputError):
             raise
@@ -97,7 +100,7 @@ def read_columns(path: str, required: Sequence[str], optional: Sequence[str] = (
         ) from None
 
 
-def read_query(url: str, query: str, wanted: Sequence[str]) -> Columns:
+def read_query(url: str, query: str, wanted: Sequence[str], texts: Sequence[str] = ()) -> Columns:
     """Read columns of the answer to a SQL query; nothing is changed in the database."""
     sa: Any = import_optional("sqlalchemy")
     try:
@@ -115,7 +118,7 @@ def read_query(url: str, query: str, wanted: Sequence[str]) -> Columns:
     finally:
         with suppress(UnboundLocalError):
             engine.dispose()
-    return _gather("the query", names, wanted, enumerate(rows, 1))
+    return _gather("the query", names, wanted, texts, enumerate(rows, 1))
 
 
 def _check_database(sa: Any, url: str) -> Any:
@@ -132,7 +135,7 @@ def _check_database(sa: Any, url: str) -> Any:
     return parsed
 
 
-def _read_csv(path: str, wanted: Sequence[str]) -> Columns:
+def _read_csv(path: str, wanted: Sequence[str], texts: Sequence[str]) -> Columns:
     with _open_text(path) as file:
         header = file.readline(_MAX_HEADER)
         given = _SEPARATOR_LINE.fullmatch(header)
@@ -155,7 +158,7 @@ def _read_csv(path: str, wanted: Sequence[str]) -> Columns:
                     )
                 yield line, row
 
-        return _gather(path, names, wanted, number_rows(), by_commas=separator == ",")
+        return _gather(path, names, wanted, texts, number_rows(), by_commas=separator == ",")
 
 
 def _open_text(path: str) -> IO[str]:
@@ -167,20 +170,21 @@ def _open_text(path: str) -> IO[str]:
     return TextIOWrapper(cast(Any, opener(path, "rb")), encoding=encoding, newline="")
 
 
-def _read_parquet(path: str, wanted: Sequence[str]) -> Columns:
+def _read_parquet(path: str, wanted: Sequence[str], texts: Sequence[str]) -> Columns:
     pl: Any = import_optional("polars")
     try:
         with open(path, "rb") as file:
             frame = pl.read_parquet(file)
     except pl.exceptions.PolarsError as error:
         raise InputError(f"cannot read {path} as Parquet: {error}") from None
-    return _gather(path, frame.columns, wanted, enumerate(frame.iter_rows(), 1))
+    return _gather(path, frame.columns, wanted, texts, enumerate(frame.iter_rows(), 1))
 
 
 def _gather(
     source: str,
     given: Sequence[str],
     wanted: Sequence[str],
+    texts: Sequence[str],
     rows: Iterable[tuple[int, Sequence[object]]],
     *,
     by_commas: bool = True,
@@ -195,7 +199,8 @@ def _gather(
             cells[name].append(row[place])
     if len(lines) > MAX_ROWS:
         raise InputError(f"{source} must have at most {MAX_ROWS:,} rows, got more")
-    decimal = _find_decimal(source, lines, cells, by_commas=by_commas)
+    numbers = {name: column for name, column in cells.items() if name not in texts}
+    decimal = _find_decimal(source, lines, numbers, by_commas=by_commas)
     return Columns(source, names, lines, cells, decimal)
 
 
