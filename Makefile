@@ -161,11 +161,26 @@ system:
 		echo "not installed, and only root may, so tests that need it are left out (Debian: apt install" $$missing")"; \
 	fi
 
+PIP := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+
 # The constraints pin what is installed, and through the environment also what builds it.
-.venv/installed-%: pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[$*]'
+.venv/installed-%: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable '.[$*]'
 	touch $@
+
+# They are all that development needs, so nothing has to be resolved, and two halves of the alphabet
+# can be installed at a time. The last step finds out whether something is missing.
+.venv/installed-dev: .venv/pins-a-o .venv/pins-p-z pyproject.toml
+	$(PIP) --editable '.[dev]'
+	touch $@
+
+.venv/pins-%: constraints.txt | $(BIN)/python
+	grep -i '^[$*]' constraints.txt > $@.txt
+	$(PIP) --no-deps --requirement $@.txt
+	touch $@
+
+$(BIN)/python:
+	$(PYTHON) -m venv .venv
 
 clean:
 	rm -rf .venv .venv-field paper paper-quick beyond beyond-quick regret inference planning build dist docs/_build docs/generated .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -36,7 +36,7 @@ SLOTS, REPLICATIONS, SEED = 10_000, 2**20, 7
 GPU_ENGINES: tuple[EngineChoice, ...] = ("cuda", "cuda-single")
 #: Replications on a CPU, for each core: of UCB1, of other policies, and of switchbacks.
 ON_CPU, OTHERS_ON_CPU, DEMAND_ON_CPU = 4_000, 400, 100
-POLICIES = ("ucb1", "exp3", "ars-kl-ucb", "settle-ucb", "ars-ucb", "ars-clw")
+POLICIES = ("ucb1", "exp3", "delayed-kl-ucb", "ars-kl-ucb", "settle-ucb", "ars-ucb", "ars-clw")
 OTHER_DELAYS = ("uniform-delay(30, 39)", "geometric(0.9)", "power-law(2)")
 #: Slots and replications that show what single precision changes as sums grow.
 MANY_SLOTS, MANY_SLOTS_REPLICATIONS = 10**6, 2**17

@@ -4,6 +4,7 @@ import ast
 import doctest
 import importlib.util
 import inspect
+import json
 import os
 import re
 import shlex
@@ -106,8 +107,8 @@ def test_every_block_is_run_or_marked_as_shown(document):
             if ">>>" not in text:
                 check_python(text)
         else:
-            assert kind == "sh", f"{document.name}: what is a block of {language!r}?"
-            check_commands(text)
+            assert kind in ("sh", "json"), f"{document.name}: what is a block of {language!r}?"
+            json.loads(text) if kind == "json" else check_commands(text)
 
 
 def check_python(text):

@@ -1,5 +1,6 @@
 """Totals from files as spreadsheets write them, from a folder of such files, and from a database."""
 
+import gzip
 import os
 import sqlite3
 from datetime import UTC, datetime, timedelta, timezone
@@ -98,6 +99,22 @@ def test_other_names_covariates_and_guardrails(tmp_path):
         read(tmp_path, text, FeedForm(columns={"wind": "Wind"}))
 
 
+def test_workbooks_and_suffixes_in_capitals(tmp_path):
+    path = tmp_path / "totals.XLSX"
+    path.write_bytes(b"PK")
+    with pytest.raises(ae.InputError, match=r"it is a workbook; save its sheet as a \.csv file"):
+        read_totals_file(path)
+    path = tmp_path / "TOTALS.CSV.GZ"
+    path.write_bytes(gzip.compress(b"slot,total\n0,1\n"))
+    assert read_totals_file(path)[0][1] == 1
+
+
+def test_arms_that_look_like_numbers(tmp_path):
+    """Prices, as an arm is often called, do not say which mark comes before decimals."""
+    text = "slot;total;arm\n0;1.234,5;9.99\n1;0,5;10.999\n"
+    assert [row[1:3] for row in read(tmp_path, text)] == [(1234.5, "9.99"), (0.5, "10.999")]
+
+
 def test_times_and_time_zones(tmp_path):
     text = "time,total\n02.03.2026 14:00,1\n2026-03-02 15:00+02:00,2\n2026/03/02 16:00,3\n"
     first, second, third = (row[0] for row in read(tmp_path, text))
@@ -121,9 +138,14 @@ def hourly(storage="memory://", **settings):
 def test_an_hour_that_clocks_show_twice(tmp_path):
     experiment = hourly()
     clocks = ["01:00", "02:00", "02:00", "03:00"]
-    text = "".join(f"2026-10-25 {clock};{place}\n" for place, clock in enumerate(clocks, 1))
-    experiment.tell_many(read(tmp_path, f"time;total\n{text}"))
-    assert [line.total for line in experiment.history()] == [None, 1, 2, 3, 4, None]
+    text = "".join(
+        f"2026-10-25 {clock};{place};{'AABA'[place - 1]}\n" for place, clock in enumerate(clocks, 1)
+    )
+    experiment.tell_many(read(tmp_path, f"time;total;arm\n{text}"))
+    lines = experiment.history()
+    assert [line.total for line in lines] == [None, 1, 2, 3, 4, None]
+    assert [line.played for line in lines] == list("AAABAA")
+    experiment.tell(3, 3, revise=True)  # the decided arm after all
     # The same hours, as the clocks of another zone show them.
     zone = ZoneInfo("America/New_York")
     times = [datetime.fromisoformat(line.time).astimezone(zone) for line in experiment.history()]

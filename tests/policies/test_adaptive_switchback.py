@@ -11,6 +11,7 @@ from aftereffect.policies import adaptive_switchback
 from aftereffect.policies._delay_shapes import list_shapes
 from aftereffect.policies._demand_model import (
     AS_THEY_COME,
+    LAGS,
     LIFTS,
     PERSISTENCE,
     VARIANCE,
@@ -19,11 +20,8 @@ from aftereffect.policies._demand_model import (
     WRITTEN,
     Filter,
     enter_demand,
-    learn_total,
-)
-from aftereffect.policies._demand_noise import (
-    LAGS,
     find_factors,
+    learn_total,
     match_noise,
     measure_together,
     take_out_weeks,

@@ -282,6 +282,42 @@ def test_a_policy_that_looks_at_every_slot_is_played_on_a_service_as_here(servic
     assert status.start == "2026-03-29T00:00:00+01:00"
 
 
+def test_provisional_totals_on_a_service_are_as_here(service):
+    given = {
+        "arms": ["A", "B"],
+        "policy": "ucb1",
+        "reward_range": (0, 9),
+        "slot": "1d",
+        "start": "2190-01-01",
+        "final_after": "6w",
+        "seed": 5,
+    }
+    played = []
+    with ae.Client(service) as client:
+        for create in (
+            lambda **more: ae.Experiment.create("ads", storage="memory://", **given | more),
+            lambda **more: client.create("ads", **given | more),
+        ):
+            experiment = create()
+            for slot in range(8):
+                experiment.ask(slot)
+                experiment.tell(slot, slot % 4)
+            changes = experiment.tell_many({0: 8, 7: None}, key="monday")
+            assert experiment.tell_many({0: 1}, key="monday") == []
+            said = []
+            for span in ("soon", "999999w"):
+                with pytest.raises(ae.ParameterError) as caught:
+                    create(final_after=span)
+                said.append(caught.value.field)
+            arms = [experiment.ask(slot).arm for slot in range(8, 12)]
+            status = without_times(experiment.status())
+            played.append((changes, arms, status, without_times(experiment.history()), said))
+            assert experiment.verify().whole
+    assert played[0] == played[1]
+    assert played[0][2].provisional == 8
+    assert played[0][2].final_after == "6w"
+
+
 @pytest.mark.compiled
 def test_a_history_that_cannot_be_is_refused_alike(service):
     with ae.Client(service) as client:

@@ -27,7 +27,7 @@ def found():
 
 
 def test_a_thread_plays_what_the_driver_plays(found):
-    assert len(found["equal"]) == 8
+    assert len(found["equal"]) == 10
     assert [case for case, equal in found["equal"].items() if not equal] == []
 
 
@@ -71,8 +71,9 @@ def test_single_precision_is_kept_where_it_is_asked_for(found):
 def test_single_precision_is_refused_where_it_would_not_do():
     with pytest.raises(ae.ParameterError, match="at most 1,000,000 slots, got a horizon"):
         ae.simulate("ucb1", BANDIT, 1_000_001, 10, engine="cuda-single")
-    with pytest.raises(ae.ParameterError, match="got fixed-switchback"):
-        ae.simulate("fixed-switchback(3)", BANDIT, 100, 10, engine="cuda-single")
+    for policy in ("fixed-switchback", "delayed-ucb1"):
+        with pytest.raises(ae.ParameterError, match=f"got {policy}.*, which looks at each: use"):
+            ae.simulate(["ucb1", policy], BANDIT, 100, 10, engine="cuda-single")
 
 
 def test_threads_share_a_gpu_in_few_large_chunks():

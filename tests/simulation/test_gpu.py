@@ -11,7 +11,7 @@ import aftereffect as ae
 if not Path("/dev/nvidiactl").exists():
     pytest.skip("there is no NVIDIA GPU", allow_module_level=True)
 
-from aftereffect._core import SlotKernels, parse
+from aftereffect._core import PolicyKernels, parse
 from aftereffect.policies import Policy
 from aftereffect.simulation import Runs, Task, prepare
 from aftereffect.simulation._replications import give_facts
@@ -60,7 +60,7 @@ def test_law_is_that_of_the_cpu(case):
 
 def can_be_single(policy, bandit):
     """Whether it is played in single precision too: all policies of rounds, in one kind of delay."""
-    is_of_rounds = not isinstance(policy.kernels(), SlotKernels)
+    is_of_rounds = isinstance(policy.kernels(), PolicyKernels)
     is_random = isinstance(bandit, ae.StochasticBandit)
     return is_of_rounds and is_random and bandit.delay == ae.Interval(3, 8)
 

@@ -11,7 +11,7 @@ import sys
 import sqlalchemy as sa
 
 import aftereffect as ae
-from aftereffect.live import _results
+from aftereffect.live import CommandHook, Notifier, _results
 from aftereffect.live.storage import _schema
 from aftereffect.live.storage._schema import execute
 from playing import find_harm
@@ -46,6 +46,9 @@ OPERATIONS = {
     "mark missing": lambda live: live.mark_missing(
         live.status().awaited[0], guardrails=count(live)
     ),
+    "replace a learned total": lambda live: live.tell(0, 7, revise=True),
+    "record a batch once": lambda live: live.tell_many({0: 8, 4: 2}, revise=True, key="monday"),
+    "notify": lambda live: list(Notifier(live, CommandHook("true")).deliver_new()),
     "end": lambda live: live.end(),
 }
 

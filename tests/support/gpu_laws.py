@@ -8,7 +8,17 @@ import aftereffect as ae
 from aftereffect.simulation import Runs, Task, prepare, run_batch
 from aftereffect.simulation._driver import Streams
 from aftereffect.simulation._replications import give_facts
-from samples import ADVERSARIAL, BANDITS, DEMAND, MEANS, PER_ARM, POLICIES, SLOT_POLICIES, fit_arms
+from samples import (
+    ADVERSARIAL,
+    ATTRIBUTED_POLICIES,
+    BANDITS,
+    DEMAND,
+    MEANS,
+    PER_ARM,
+    POLICIES,
+    SLOT_POLICIES,
+    fit_arms,
+)
 
 #: One delay for each kernel, and one with three of them.
 DELAYS = (
@@ -28,7 +38,8 @@ FEW, FEWEST = 20_000, 500
 def list_cases():
     """Policy, bandit, replications: every policy in every kind of delay, and some in every bandit."""
     stochastic = [ae.StochasticBandit(MEANS, delay) for delay in DELAYS]
-    pairs = [*product(POLICIES, stochastic), *product((ae.Ucb1(), ae.ArsUcb()), BANDITS)]
+    pairs = [*product((*POLICIES, *ATTRIBUTED_POLICIES), stochastic)]
+    pairs += [*product((ae.Ucb1(), ae.ArsUcb()), BANDITS)]
     pairs += product((ae.Ucb1(), ae.Exp3(), ae.ArsClw()), ADVERSARIAL)
     pairs = [(policy, bandit) for policy, bandit in pairs if _can_play(policy, bandit)]
     unlike = dict.fromkeys((fit_arms(policy, bandit.arms), bandit) for policy, bandit in pairs)
@@ -48,9 +59,11 @@ def _count_few(policy):
 
 
 def _can_play(policy, bandit):
-    """Whether the policy knows what it must: some need a mean lag, and power laws may have none."""
+    """Whether the policy knows what it must, and the bandit can tell: power laws have no mean lag."""
     try:
-        give_facts(policy, bandit).params(bandit.arms, SLOTS)
+        known = give_facts(policy, bandit)
+        known.params(bandit.arms, SLOTS)
+        Task(known, bandit, "cuda", SLOTS, (SLOTS,), 1, range(1)).bandit_engine()
     except ae.ParameterError:
         return False
     return True

@@ -33,6 +33,7 @@ CASES = (
     ("fixed-switchback(3)", SEASONAL, 20),
     ("bold(exp3)", THREE("per-arm([uniform-delay(0, 9), interval(2, 3), immediate])"), 60),
     ("adaptive-switchback(delay=interval(0, 2))", SEASONAL, 8),
+    ("delayed-kl-ucb", THREE("uniform-delay(0, 4)"), 40),
 )
 
 

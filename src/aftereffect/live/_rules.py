@@ -163,8 +163,7 @@ def tell(
         numbers = _check_numbers("covariate", settings.covariates, slot, given.covariates)
     with name_field("guardrails"):
         counts = _check_numbers("guardrail", settings.guarded, slot, given.guardrails)
-    provisional = settings.find_provisional(now())
-    revise = revise or (provisional is not None and slot >= provisional)
+    revise = revise or _is_provisional(settings, slot)
     before = read_numbers(settings.covariates, known and known.covariates) or {}
     last = _find_guardrails(log, record, slot) if counts else None
     counted = read_numbers(settings.guarded, last and last.guardrails) or {}
@@ -352,6 +351,14 @@ def _check_possible(settings: Settings, slot: int, total: object) -> float:
     else:
         return number
     raise ParameterError(f"the total of slot {slot} must be {limit}, got {number:g}")
+
+
+def _is_provisional(settings: Settings, slot: int) -> bool:
+    """Whether the total of a slot may still change."""
+    if settings.final_after is None:
+        return False
+    first = settings.find_provisional(now())
+    return first is not None and slot >= first
 
 
 def _check_added(

@@ -23,6 +23,8 @@ from aftereffect.policies import State, map_arrays, named_arrays
 _SNAPSHOT_EVENTS = 200
 #: Writing so many slots into a snapshot costs as much as writing one event.
 _SLOTS_PER_EVENT = 10
+#: Writing so many slots of a journal costs less than deriving an event after it again.
+_SLOTS_PER_STEP_AGAIN = 50
 #: Arrays of so many bytes are compressed: most of them hold mostly zeros. The mark is not base64.
 _MIN_COMPRESSED, _COMPRESSED = 4_096, "zlib:"
 #: How many numbers of a step come before its totals.
@@ -44,7 +46,9 @@ def is_snapshot_due(state: ExperimentState) -> bool:
     journal: they are written after many events only.
     """
     events = state.head.seq - state.last_snapshot.seq
-    if isinstance(state, SlotState) or state.journal is not None:
+    if state.journal is not None:  # events after it may each make the policy take many steps again
+        return events >= max(_SNAPSHOT_EVENTS, state.next_slot // _SLOTS_PER_STEP_AGAIN)
+    if isinstance(state, SlotState):
         return events >= max(_SNAPSHOT_EVENTS, state.next_slot // _SLOTS_PER_EVENT)
     current = state.round
     in_round = len(current.totals) + len(current.outstanding) if current else 0

@@ -82,6 +82,11 @@ class FeedForm(NamedTuple):
         return self.columns.get(name, name)
 
     @property
+    def texts(self) -> list[str]:
+        """The names of columns without numbers, whatever an arm is called."""
+        return [self.find(_TIME), self.find(_ARM)]
+
+    @property
     def names(self) -> list[str]:
         """The names of all columns that the feed may have."""
         own = (_SLOT, _TIME, _TOTAL, _ARM, *self.covariates, *self.guardrails)
@@ -99,7 +104,15 @@ PLAIN = FeedForm()
 def find_form(
     experiment: TotalsTarget, columns: Mapping[str, str] | None = None, timezone: str | None = None
 ) -> FeedForm:
-    """What the feed of an experiment has."""
+    """What the feed of an experiment has.
+
+    >>> from aftereffect import Experiment
+    >>> exp = Experiment.create(
+    ...     "banner", arms=["A", "B"], policy="ars-ucb", reward_range=(0, 9), storage="memory://"
+    ... )
+    >>> len(find_form(exp, {"total": "Umsatz"}).covariates)
+    0
+    """
     status = experiment.status()
     if timezone is not None:
         find_zone(timezone)
@@ -108,19 +121,36 @@ def find_form(
 
 
 def read_totals_file(path: str | os.PathLike[str], form: FeedForm = PLAIN) -> list[Row]:
-    """Read a .csv, .csv.gz or .parquet file with totals; see `aftereffect.rewards.read_columns`.
+    r"""Read a .csv, .csv.gz or .parquet file with totals; see `aftereffect.rewards.read_columns`.
 
     It has the columns slot or time, and total. The column arm names the arm that was played, and
     covariates and guardrails have columns of their names; of these, empty cells are left out. A
     file with any line that cannot be read is refused as a whole. An hour that clocks show twice is
     first the one and then the other.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "monday.csv")
+    ...     written = path.write_text("hour,total\n7,12.5\n")
+    ...     read_totals_file(path, FeedForm(columns={"slot": "hour"}))
+    [(7, 12.5, None, {}, {})]
     """
-    return _read_rows(read_columns(os.fspath(path), (), form.names), form)
+    return _read_rows(read_columns(os.fspath(path), (), form.names, form.texts), form)
 
 
 def read_totals_query(url: str, query: str, form: FeedForm = PLAIN) -> list[Row]:
-    """Read the same columns from the answer to a SQL query."""
-    return _read_rows(read_query(url, query, form.names), form)
+    """Read the same columns from the answer to a SQL query.
+
+    >>> import sqlite3
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     connection = sqlite3.connect(f"{folder}/shop.db")
+    ...     created = connection.execute("CREATE TABLE sales AS SELECT 7 AS slot, 12.5 AS total")
+    ...     connection.close()
+    ...     read_totals_query(f"sqlite:///{folder}/shop.db", "SELECT * FROM sales")
+    [(7, 12.5, None, {}, {})]
+    """
+    return _read_rows(read_query(url, query, form.names, form.texts), form)
 
 
 def _read_rows(table: Columns, form: FeedForm) -> list[Row]:
@@ -137,7 +167,7 @@ def _read_rows(table: Columns, form: FeedForm) -> list[Row]:
     rows: list[Row] = []
     for row, line in enumerate(table.lines):
         where = f"{table.source}, line {line}"
-        total = _read_number(table, form.find(_TOTAL), row, f"{where}: a total", "it is missing")
+        total = _read_number(table, form.find(_TOTAL), row, f"{where}: a total", "missing")
         further: list[dict[str, float | None]] = []
         for names in (form.covariates, form.guardrails):
             numbers = {
@@ -155,9 +185,8 @@ def _read_number(table: Columns, column: str, row: int, what: str, absent: str) 
     try:
         number = read_cell_number(cell, table.decimal)
     except ValueError:
-        hint = f"if {absent}" if absent.startswith("it") else f"if it is {absent}"
         raise InputError(
-            f"{what} must be a number, or empty {hint}, got {short_repr(cell)}: "
+            f"{what} must be a number, or empty if it is {absent}, got {short_repr(cell)}: "
             "write 1234.5, without other marks"
         ) from None
     return None if math.isnan(number) else number
@@ -179,9 +208,8 @@ def _read_times(table: Columns, form: FeedForm) -> list[datetime]:
     """The times of rows; one without an offset that comes again is the second of a double hour."""
     zone = None if form.timezone is None else find_zone(form.timezone)
     times: list[datetime] = []
-    before: set[tuple[datetime, str | None]] = set()
-    arms = table.cells.get(form.find(_ARM), [None] * len(table.lines))
-    for line, cell, arm in zip(table.lines, table.cells[form.find(_TIME)], arms, strict=True):
+    before: set[datetime] = set()
+    for line, cell in zip(table.lines, table.cells[form.find(_TIME)], strict=True):
         try:
             moment = read_cell_time(cell)
         except ValueError:
@@ -190,10 +218,10 @@ def _read_times(table: Columns, form: FeedForm) -> list[datetime]:
                 f"got {short_repr(cell)}"
             ) from None
         if moment.tzinfo is None:
-            known = moment, None if arm is None else str(arm)
-            moment = moment.replace(tzinfo=zone, fold=int(known in before))
-            before.add(known)
-        times.append(moment)
+            times.append(moment.replace(tzinfo=zone, fold=int(moment in before)))
+            before.add(moment)
+        else:
+            times.append(moment)
     return times
 
 
@@ -201,6 +229,14 @@ def leave_out_unplayed(experiment: TotalsTarget, rows: Sequence[Row]) -> list[Ro
     """The rows without those of slots before the first, or that were skipped.
 
     If a row of a skipped slot says which arm was played, it stays.
+
+    >>> from aftereffect import Experiment
+    >>> exp = Experiment.create(
+    ...     "banner", arms=["A", "B"], policy="ars-ucb", reward_range=(0, 9), storage="memory://"
+    ... )
+    >>> slots = exp.ask(0), exp.skip(1)
+    >>> len(leave_out_unplayed(exp, [(0, 5.0, None, {}, {}), (1, 5.0, None, {}, {})]))
+    1
     """
     status = experiment.status()
     clock = None

@@ -21,10 +21,8 @@ from aftereffect.policies._demand_model import (
     WRITTEN,
     Filter,
     enter_demand,
-    learn_total,
-)
-from aftereffect.policies._demand_noise import (
     find_factors,
+    learn_total,
     match_noise,
     measure_together,
     take_out_weeks,

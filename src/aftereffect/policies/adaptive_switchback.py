@@ -14,8 +14,7 @@ from aftereffect._core import Calendar, SlotKernels, Vector, as_spec, register
 from aftereffect.delays import LagLaw
 from aftereffect.errors import ParameterError
 from aftereffect.policies._delay_shapes import DelayShapes, cut_delay, list_shapes
-from aftereffect.policies._demand_model import LIFTS, NOISE_PARTS
-from aftereffect.policies._demand_noise import LAGS
+from aftereffect.policies._demand_model import LAGS, LIFTS, NOISE_PARTS
 from aftereffect.policies._season import CalendarPolicy
 from aftereffect.policies._switchback_models import advance
 from aftereffect.policies._switchback_windows import (

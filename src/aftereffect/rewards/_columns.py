@@ -25,6 +25,7 @@ MAX_ROWS = 2_000_000
 #: Characters of the line that names the columns, so that a file without lines is not read whole.
 _MAX_HEADER = 100_000
 _SEPARATORS = (",", ";", "\t")
+_WORKBOOKS = (".xlsx", ".xls", ".ods")
 #: What people write where there is no number.
 _MISSING = ("", "nan", "na", "null", "none", "missing")
 #: Excel writes this line before the one that names the columns.
@@ -66,7 +67,7 @@ class Columns(NamedTuple):
         """Refuse a table without these columns, or with one of them twice."""
         if all(name in self.cells for name in required):
             return
-        is_text = Path(self.source).suffix in (".csv", ".gz")
+        is_text = Path(self.source).suffix.lower() in (".csv", ".gz")
         place = (
             f"the first line of {self.source} must name" if is_text else f"{self.source} must have"
         )
@@ -76,16 +77,21 @@ class Columns(NamedTuple):
         )
 
 
-def read_columns(path: str, required: Sequence[str], optional: Sequence[str] = ()) -> Columns:
+def read_columns(
+    path: str, required: Sequence[str], optional: Sequence[str] = (), texts: Sequence[str] = ()
+) -> Columns:
     """Read columns of a .csv, .csv.gz or .parquet file, whose names may have other capitals.
 
+    Those that are `texts` do not say which mark comes before decimals.
     Raises `InputError` if the file cannot be read. Columns that are not there, or are there twice,
     are left out; `Columns.names` shows which.
     """
-    wanted = (*required, *optional)
-    read = _read_parquet if Path(path).suffix == ".parquet" else _read_csv
+    wanted, suffix = (*required, *optional), Path(path).suffix.lower()
+    if suffix in _WORKBOOKS:
+        raise InputError(f"cannot read {path}: it is a workbook; save its sheet as a .csv file")
+    read = _read_parquet if suffix == ".parquet" else _read_csv
     try:
-        return read(path, wanted)
+        return read(path, wanted, texts)
     except (OSError, UnicodeError, EOFError, csv.Error) as error:
         if isinstance(error, InputError):
             raise
@@ -97,7 +103,7 @@ def read_columns(path: str, required: Sequence[str], optional: Sequence[str] = (
         ) from None
 
 
-def read_query(url: str, query: str, wanted: Sequence[str]) -> Columns:
+def read_query(url: str, query: str, wanted: Sequence[str], texts: Sequence[str] = ()) -> Columns:
     """Read columns of the answer to a SQL query; nothing is changed in the database."""
     sa: Any = import_optional("sqlalchemy")
     try:
@@ -115,7 +121,7 @@ def read_query(url: str, query: str, wanted: Sequence[str]) -> Columns:
     finally:
         with suppress(UnboundLocalError):
             engine.dispose()
-    return _gather("the query", names, wanted, enumerate(rows, 1))
+    return _gather("the query", names, wanted, texts, enumerate(rows, 1))
 
 
 def _check_database(sa: Any, url: str) -> Any:
@@ -132,7 +138,7 @@ def _check_database(sa: Any, url: str) -> Any:
     return parsed
 
 
-def _read_csv(path: str, wanted: Sequence[str]) -> Columns:
+def _read_csv(path: str, wanted: Sequence[str], texts: Sequence[str]) -> Columns:
     with _open_text(path) as file:
         header = file.readline(_MAX_HEADER)
         given = _SEPARATOR_LINE.fullmatch(header)
@@ -155,32 +161,33 @@ def _read_csv(path: str, wanted: Sequence[str]) -> Columns:
                     )
                 yield line, row
 
-        return _gather(path, names, wanted, number_rows(), by_commas=separator == ",")
+        return _gather(path, names, wanted, texts, number_rows(), by_commas=separator == ",")
 
 
 def _open_text(path: str) -> IO[str]:
     """Open a text file in UTF-8 or, as spreadsheets mark it, in UTF-16."""
-    opener = gzip.open if Path(path).suffix == ".gz" else open
+    opener = gzip.open if Path(path).suffix.lower() == ".gz" else open
     with cast(IO[bytes], opener(path, "rb")) as start:
         mark = start.read(2)
     encoding = "utf-16" if mark in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
     return TextIOWrapper(cast(Any, opener(path, "rb")), encoding=encoding, newline="")
 
 
-def _read_parquet(path: str, wanted: Sequence[str]) -> Columns:
+def _read_parquet(path: str, wanted: Sequence[str], texts: Sequence[str]) -> Columns:
     pl: Any = import_optional("polars")
     try:
         with open(path, "rb") as file:
             frame = pl.read_parquet(file)
     except pl.exceptions.PolarsError as error:
         raise InputError(f"cannot read {path} as Parquet: {error}") from None
-    return _gather(path, frame.columns, wanted, enumerate(frame.iter_rows(), 1))
+    return _gather(path, frame.columns, wanted, texts, enumerate(frame.iter_rows(), 1))
 
 
 def _gather(
     source: str,
     given: Sequence[str],
     wanted: Sequence[str],
+    texts: Sequence[str],
     rows: Iterable[tuple[int, Sequence[object]]],
     *,
     by_commas: bool = True,
@@ -195,7 +202,8 @@ def _gather(
             cells[name].append(row[place])
     if len(lines) > MAX_ROWS:
         raise InputError(f"{source} must have at most {MAX_ROWS:,} rows, got more")
-    decimal = _find_decimal(source, lines, cells, by_commas=by_commas)
+    numbers = {name: column for name, column in cells.items() if name not in texts}
+    decimal = _find_decimal(source, lines, numbers, by_commas=by_commas)
     return Columns(source, names, lines, cells, decimal)
 
 

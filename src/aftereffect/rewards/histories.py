@@ -81,7 +81,7 @@ def read_timed_totals(path: str, covariates: Sequence[str] = ()) -> list[TimedTo
     missing, and an empty covariate not known; other columns are ignored. How CSV may be written,
     `read_columns` says.
     """
-    table = read_columns(path, _COLUMNS, covariates)
+    table = read_columns(path, _COLUMNS, covariates, _COLUMNS[:1])
     table.require(*_COLUMNS)
     for name in covariates:
         if name not in table.cells:

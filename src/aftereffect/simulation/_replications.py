@@ -18,6 +18,7 @@ from aftereffect._core import (
     Engine,
     Matrix,
     Params,
+    PolicyKernels,
     SlotKernels,
     Slots,
     State,
@@ -110,7 +111,9 @@ def choose_engine(
     >>> choose_engine("auto", [], 2, 1_000, 20, own="")
     'roundwise'
     """
-    seeing = next((each for each in policies if isinstance(each.kernels(), SlotKernels)), None)
+    seeing = next(
+        (each for each in policies if not isinstance(each.kernels(), PolicyKernels)), None
+    )
     if request == "cuda-single" and (slots > MAX_SINGLE_SLOTS or seeing is not None):
         given = f"a horizon of {slots:,}" if seeing is None else f"{seeing}, which looks at each"
         raise ParameterError(

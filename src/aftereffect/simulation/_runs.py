@@ -115,17 +115,23 @@ class PolicyRuns:
         """Standard error of that mean; None for a single replication."""
         if len(self.regret) < 2:
             return None
-        return _measure_columns(lambda each: each.std(ddof=1) / np.sqrt(len(each)), self.regret)
+        count = np.sqrt(len(self.regret))
+        return _measure_parts(lambda part: part.std(axis=0, ddof=1) / count, self.regret)
 
     @property
     def p95(self) -> Vector:
         """The regret that 95 % of the replications stay below, at each checkpoint."""
-        return _measure_columns(lambda each: np.quantile(each, 0.95), self.regret)
+        return _measure_parts(lambda part: np.quantile(part, 0.95, axis=0), self.regret)
 
 
-def _measure_columns(measure: Callable[[Vector], float], table: Matrix) -> Vector:
-    """Measure one column after another: of all at once, another table would have to fit."""
-    return np.array([measure(column) for column in table.T])
+#: Bytes of a table that are measured at a time, but one column at least: that takes as many again.
+_PART = 2**26
+
+
+def _measure_parts(measure: Callable[[Matrix], Vector], table: Matrix) -> Vector:
+    """Measure the columns of a table, some columns at a time."""
+    parts = min(-(-table.nbytes // _PART), table.shape[1])
+    return np.concatenate([measure(part) for part in np.array_split(table, parts, axis=1)])
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -386,7 +386,7 @@ class StorageContract(TransactionTests, DeletionTests, TokenTests):
         storage = self.connect()
         record, other = (create(storage, name)[0] for name in ("one", "two"))
         chain = make_chain(record.digest, [1.0, 2.0])
-        chain = [event._replace(key=f"key {event.seq}") for event in chain]
+        chain = [event._replace(key=f"§ key {event.seq}") for event in chain]
         with storage.writing(record.id) as log:
             for event in chain:
                 key = event.key or ""
@@ -399,18 +399,21 @@ class StorageContract(TransactionTests, DeletionTests, TokenTests):
                 require(found[0] == event, "a writer must find what it appended")
         with self.connect().reading(record.id) as view:
             require(
-                view.find_by_key("key 1") == (chain[0], None),
+                view.find_by_key("§ key 1") == (chain[0], None),
                 "the hash before the first event must be None",
             )
             require(
-                view.find_by_key("key 2") == (chain[1], chain[0].hash),
+                view.find_by_key("§ key 2") == (chain[1], chain[0].hash),
                 "an event must come with the hash of the one before",
             )
             require(
-                view.find_by_key("key 3") is None, "find_by_key must give None for an unknown key"
+                view.find_by_key("§ key 3") is None, "find_by_key must give None for an unknown key"
             )
         with self.connect().reading(other.id) as view:
-            require(view.find_by_key("key 1") is None, "a key must belong to one experiment")
+            require(
+                view.find_by_key("§ key 1") is None,
+                "a key, which may be any text, must belong to one experiment",
+            )
 
     def test_experiments_do_not_mix(self) -> None:
         storage = self.connect()

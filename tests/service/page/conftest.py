@@ -16,6 +16,8 @@ from services import in_thread
 
 #: What a browser itself says about an answer that is no success, or does not come.
 NETWORK = "Failed to load resource"
+#: How pages are opened. What pulses is drawn sixty times a second, and would take much of a core.
+PAGE = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +39,7 @@ def visit(browser):
     contexts, seen = [], SimpleNamespace(errors=[], urls=[], hosts=set(), network_errors=False)
 
     def visited(url, **options):
-        contexts.append(
-            browser.new_context(**{"viewport": {"width": 1280, "height": 900}} | options)
-        )
+        contexts.append(browser.new_context(**PAGE | options))
         page = contexts[-1].new_page()
         seen.hosts.add(urlsplit(url).netloc)
         page.on(
