@@ -20,7 +20,7 @@ from aftereffect.policies.delayed_indices import bernoulli_index, poisson_index
 from aftereffect.simulation import Task, interpret_driver, prepare, run_batch, trace_run
 from aftereffect.simulation._replications import give_facts
 
-SLOTS = 200
+SLOTS = 120
 
 
 class Heard(NamedTuple):
@@ -244,6 +244,7 @@ def test_golden_numbers(name):
         (lambda: ae.QpmD(ae.FixedSwitchback()), "must learn from rounds"),
         (lambda: ae.Bold().params(2, 9), "pass copies=..."),
         (lambda: ae.DelayedUcb().params(2, 9), "pass delay=..."),
+        (lambda: ae.AttributedKlUcb("first").params(2, 9), "pass delay=..."),
         (
             lambda: ae.Experiment.create("shop", arms=["A", "B"], policy="attributed-kl-ucb", reward_range=(0, 1), storage=ae.open_storage("memory://")),
             "is an oracle",
@@ -253,6 +254,20 @@ def test_golden_numbers(name):
 def test_refusals(refuse, part):
     with pytest.raises(ae.ParameterError, match=part):
         refuse()
+
+
+def test_the_first_part_says_what_the_whole_is():
+    """Where all rewards are cut alike, waiting for the first part is like whole rewards then."""
+    early = ae.AttributedKlUcb("first")
+    parts = ae.StochasticBandit([0.9, 0.5, 0.7], ae.Shape([0, 0, 0.25, 0, 0.75]))
+    whole = ae.StochasticBandit([0.9, 0.5, 0.7], ae.Interval(2, 2))
+    assert play(early, parts).runs.pulls.tolist() == play(early, whole).runs.pulls.tolist()
+    drawn = ae.StochasticBandit([0.9, 0.5, 0.7], ae.RandomDelay([0, 0, 0.25, 0, 0.75]))
+    last = play(ae.AttributedKlUcb(), drawn).runs
+    assert play(early, drawn).runs.pulls.tolist() == last.pulls.tolist()
+    mixed = ae.PerArm(["interval(1, 4)", "uniform-delay(0, 6)", "geometric(0.5)"])
+    params = give_facts(early, ae.StochasticBandit([0.9, 0.5, 0.7], mixed)).params(3, 9)
+    assert (params.first.tolist(), params.share.tolist()) == ([1, -1, 1], [0.25, 1, 0.5])
 
 
 ADVERSARIAL = {

@@ -274,7 +274,7 @@ def test_prices(tmp_path, monkeypatch):
     cells = [cell.strip() for cell in row.split("|")[2:-1]]
     alone = ae.simulate([BEST, SETTLE], setting.bandit, 4_000, 4, seed=5)
     best, settle = (runs.final.mean() for runs in alone)
-    assert (cells[0], cells[5]) == (f"{best:,.0f}", f"{settle:,.0f}")
-    assert float(cells[8]) == pytest.approx(settle / best, rel=0.01)
+    assert (cells[0], cells[6]) == (f"{best:,.0f}", f"{settle:,.0f}")
+    assert float(cells[9]) == pytest.approx(settle / best, rel=0.01)
     assert summary.split("\n\n")[0] in (tmp_path / "report.md").read_text()
     assert "4 runs with seed 5" in " ".join(summary.split())

@@ -65,9 +65,9 @@ SLOT_POLICIES: tuple[ae.Policy, ...] = (
 ATTRIBUTED_POLICIES: tuple[ae.AttributedPolicy, ...] = (
     ae.DelayedUcb1(),
     ae.AttributedKlUcb(),
+    ae.AttributedKlUcb("first"),
     ae.DelayedUcb(),
     ae.QpmD(),
-    ae.QpmD(ae.ArsUcb()),
     ae.Bold(),
     ae.Dexp3(),
     ae.Dew(),

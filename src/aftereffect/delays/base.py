@@ -50,7 +50,7 @@ from aftereffect.errors import ParameterError
 
 #: Oracles are not told of parts that arrive after the lag at which the tail has fallen to this,
 #: where rewards arrive without end: they may take a pull for complete then.
-NEGLIGIBLE_TAIL = 1e-3
+NEGLIGIBLE_TAIL = 1e-2
 
 
 class DelayFacts(NamedTuple):
@@ -203,6 +203,11 @@ class LagLaw(ArmwiseDelay):
     def effective_reach(self) -> float:
         """The lag after which float64 cannot tell the tail from 0."""
         return self.reach
+
+    @property
+    def cuts_all_alike(self) -> bool:
+        """Whether each part of a reward says what the whole is: all are cut into these shares."""
+        return type(self).slotwise_recipe is LagLaw.slotwise_recipe
 
     @property
     def known_reach(self) -> int:

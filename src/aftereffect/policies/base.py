@@ -125,7 +125,7 @@ class AttributedPolicy(Policy):
     live experiments refuse it. It chooses an arm in every slot.
 
     A pull is *pending* from its slot until its last part has arrived. Where rewards arrive without
-    end, a pull counts as complete once at most a thousandth of its reward is still to come, and
+    end, a pull counts as complete once at most a hundredth of its reward is still to come, and
     nothing is said of that rest.
 
     Examples

@@ -49,8 +49,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: The oracle that prices are relative to, and the others.
-BEST = AttributedKlUcb()
+BEST = AttributedKlUcb("first")
 OTHER_ORACLES: Mapping[Policy, str] = {
+    AttributedKlUcb(): "KL-UCB, complete pulls",
     DelayedUcb1(): "Delayed-UCB1",
     QpmD(): "QPM-D(UCB1)",
     DelayedUcb(): "DelayedUCB",
@@ -191,8 +192,11 @@ def describe_prices(evidence: Sequence[RegretEvidence], settings: Settings) -> s
     caption = (
         f"Mean regret at T = {find_horizon(settings):,}, over {evidence[0].replications:,} runs "
         f"with seed {settings.beyond_seed}. The first {len(ORACLES)} columns are oracles, which "
-        "learn from which pull each part of a total comes; DelayedUCB and DelayedKLUCB know the "
-        "law of the lags instead of waiting for rewards to be complete. A price is the mean regret "
+        "learn from which pull each part of a total comes. KL-UCB knows a whole reward from its "
+        "first part, if all are cut into the same shares; the next three wait for the last part, "
+        "and where rewards arrive without end until a hundredth is left; DelayedUCB and "
+        "DelayedKLUCB know the "
+        "law of the lags instead of waiting. A price is the mean regret "
         "of a policy, which sees totals only, divided by that of KL-UCB, the first column."
     )
     return f"{price_table(evidence)}\n\n{textwrap.fill(caption, width=100)}"
