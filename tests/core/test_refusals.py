@@ -74,7 +74,7 @@ ENV = ae.StochasticBandit([0.9, 0.1])
          "seed must be a whole number from 0 to 9,223,372,036,854,775,807, got -1"),
         (lambda: ae.simulate([], ENV, 10), "at least one policy is needed, got none"),
         (lambda: ae.simulate(["ucb1", ae.Ucb1()], ENV, 10), "each policy must be given once, but ucb1 is given again"),
-        (lambda: ae.simulate("ucb1", ENV, 10, engine="fast"), "unknown engine 'fast': known: roundwise, slotwise, cuda, auto"),
+        (lambda: ae.simulate("ucb1", ENV, 10, engine="fast"), "unknown engine 'fast': known: roundwise, slotwise, cuda, cuda-single, auto"),
         (lambda: ae.simulate("ucb1", ENV, 10, engine="slotwize"), "unknown engine 'slotwize': did you mean 'slotwise'?"),
         (lambda: ae.simulate("ucb1", ENV, 10, checkpoints=0), "checkpoints must be a whole number from 1 to 10,000, got 0"),
         (lambda: ae.simulate("ucb1", ENV, 10, checkpoints=[5, 9]),

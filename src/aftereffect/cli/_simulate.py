@@ -99,8 +99,8 @@ def simulate(
     engine
         How to simulate: "roundwise" is fast, "slotwise" simulates every slot, "cuda" is roundwise
         on an NVIDIA GPU (needs the extra "gpu"). All results have the same distribution.
-        "cuda-single" computes in single precision there: faster, for at most 1e6 slots. "auto"
-        takes a GPU for large studies, if there is one.
+        "cuda-single" computes in single precision there: faster, for policies of rounds and at most
+        1e6 slots. "auto" takes a GPU for large studies, if there is one.
     checkpoints
         The number of slots at which to record the regret. They are spaced evenly on a log scale.
     format

@@ -192,7 +192,7 @@ class Uniform(RewardLaw):
         return variance
 
 
-#: Below this concentration numpy's sampler repeats its draws, more often the smaller it is.
+#: Below this concentration numba's sampler repeats its draws, more often the smaller it is.
 _FEW_TRIES = 1e-4
 #: Below this a parameter of a beta law is as good as 0, and the law is that of a coin.
 _LEAST_PARAMETER = 1e-300
