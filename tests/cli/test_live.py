@@ -729,9 +729,7 @@ def test_covariates_that_are_refused(refused, run, given, message):
 def test_files_and_settings_with_covariates_that_are_refused(refused):
     Path("day.csv").write_text("slot,total,rain\n0,1,2\n1,1,wet\n")
     said = refused("tell", "weather", "--csv", "day.csv")
-    assert said == (
-        "day.csv, line 3: rain must be a number, or empty if it is not known, got 'wet'"
-    )
+    assert "day.csv, line 3: rain must be a number, or empty if it is not known, got 'wet'" in said
     Path("day.csv").write_text("slot,total,rain,Rain\n0,1,2,3\n")
     assert "more than one column rain" in refused("tell", "weather", "--csv", "day.csv")
     assert "either a slot and its total, or --csv" in refused(
