@@ -8,7 +8,7 @@ import pytest
 
 import aftereffect as ae
 from aftereffect.live._slot_clock import read_past_totals
-from aftereffect.rewards import _files
+from aftereffect.rewards import _columns
 
 
 def create(history, name="shop", storage="memory://"):
@@ -67,7 +67,7 @@ def test_an_array_is_a_list_of_totals():
 
 
 def test_a_file_with_too_many_rows_is_not_read_to_its_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(_files, "MAX_HISTORY", 10)
+    monkeypatch.setattr(_columns, "MAX_ROWS", 10)
     path = tmp_path / "history.csv"
     path.write_text("time,total\n" + "2026-03-02T00:00,5\n" * 11 + "this line is not read\n")
     with pytest.raises(ae.InputError, match="must have at most 10 rows"):
@@ -76,5 +76,5 @@ def test_a_file_with_too_many_rows_is_not_read_to_its_end(tmp_path, monkeypatch)
 
 @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="there is no /dev/zero")
 def test_a_file_without_an_end_is_refused():
-    with pytest.raises(ae.InputError, match="must name the columns time and total"):
+    with pytest.raises(ae.InputError, match="must have the columns time and total"):
         create("/dev/zero")

@@ -196,7 +196,8 @@ def _gather(
     places = {name: names.index(name.lower()) for name in wanted if names.count(name.lower()) == 1}
     lines: list[int] = []
     cells: dict[str, list[object]] = {name: [] for name in places}
-    for line, row in islice(rows, MAX_ROWS + 1):
+    # Without any of the columns nothing is read: the file may not be a table at all, and never end.
+    for line, row in islice(rows, MAX_ROWS + 1 if places else 0):
         lines.append(line)
         for name, place in places.items():
             cells[name].append(row[place])
