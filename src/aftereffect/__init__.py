@@ -72,6 +72,7 @@ from aftereffect.lag import LagEstimate, estimate_lag
 from aftereffect.live import Experiment, delete_experiment, open_storage
 from aftereffect.planning import Plan, plan
 from aftereffect.policies import (
+    AdaptivePatientBandits,
     AdaptiveSwitchback,
     ArsClw,
     ArsExp3,
@@ -94,6 +95,7 @@ from aftereffect.policies import (
     MiniBatch,
     Odaaf,
     OptimalSwitchback,
+    PatientBandits,
     Policy,
     QpmD,
     RoundRobin,
@@ -109,6 +111,7 @@ if TYPE_CHECKING:
     from aftereffect import testing, theory
 
 __all__ = [
+    "AdaptivePatientBandits",
     "AdaptiveSwitchback",
     "AdversarialBandit",
     "AftereffectError",
@@ -155,6 +158,7 @@ __all__ = [
     "OptimalSwitchback",
     "OutputError",
     "ParameterError",
+    "PatientBandits",
     "PerArm",
     "Plan",
     "Policy",

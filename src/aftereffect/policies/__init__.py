@@ -41,6 +41,7 @@ from aftereffect.policies.floors import (
     slot_floors,
 )
 from aftereffect.policies.odaaf import GeneralizedOdaaf, Odaaf
+from aftereffect.policies.patient_bandits import AdaptivePatientBandits, PatientBandits
 from aftereffect.policies.planned_switchback import FixedSwitchback, OptimalSwitchback
 from aftereffect.policies.queues import Bold, QpmD
 from aftereffect.policies.settle_ucb import SettleUcb
@@ -48,6 +49,7 @@ from aftereffect.policies.settle_ucb import SettleUcb
 __all__ = [
     "MAX_FLOORS",
     "MAX_REMEMBERED",
+    "AdaptivePatientBandits",
     "AdaptiveSwitchback",
     "ArsClw",
     "ArsExp3",
@@ -72,6 +74,7 @@ __all__ = [
     "Odaaf",
     "OptimalSwitchback",
     "Params",
+    "PatientBandits",
     "Policy",
     "QpmD",
     "Recording",
