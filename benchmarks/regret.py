@@ -16,13 +16,18 @@ from aftereffect.reproduction import (
     DEFAULT,
     format_verdict,
     reproduce,
+    summarize_exponents,
     summarize_price,
     summarize_regret,
 )
 from tables import replace_between_markers, split_at_markers
 
 #: The tables, and the words that mark their places.
-TABLES = {"regret": summarize_regret, "price": summarize_price}
+TABLES = {
+    "regret": summarize_regret,
+    "price": summarize_price,
+    "exponents": summarize_exponents,
+}
 
 
 def markers(name: str) -> tuple[str, str]:
