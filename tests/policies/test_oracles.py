@@ -275,6 +275,7 @@ def test_the_first_part_says_what_the_whole_is():
 ADVERSARIAL = {
     "Dew": ae.Dew(8, 20),
     "Skipper": ae.Skipper(8),
+    "LiDexp3": ae.LiDexp3(8, 20),
     "Dexp3": ae.Dexp3(),
     "Simple": ae.DelayedLeader(),
     "Advanced": ae.DelayedLeader("advanced"),
@@ -295,7 +296,8 @@ def test_adversarial_oracles_play_as_their_papers_say(name):
     for t in range(horizon):
         arm = decide(state, params, t, ours)
         assert arm == literal.choose(theirs.random())
-        assert state.chance[t % 21] == pytest.approx(literal.pulls[t]["chance"], rel=1e-6)
+        chance = state.drawn_from[arm] if name == "LiDexp3" else state.chance[t % 21]
+        assert chance == pytest.approx(literal.pulls[t]["chance"], rel=1e-6)
         lag = world.choice([0, 2, 5, 6, 20])
         arrivals.setdefault(t + lag, []).append((t, arm, float(world.random() < 0.3 + 0.3 * arm)))
         for pulled, played, reward in sorted(arrivals.pop(t, [])):
@@ -309,7 +311,16 @@ def test_the_waits_of_a_pull_are_those_of_its_last_part():
     assert str(give_facts(ae.Dew(), bandit)) == "dew(mean_wait=4, longest_wait=6)"
     assert str(give_facts(ae.Dew(1), bandit)) == "dew(mean_wait=1, longest_wait=6)"
     assert str(give_facts(ae.Skipper(), bandit)) == "skipper(mean_wait=4)"
-    for policy in (ae.Dew(), ae.Skipper(), ae.DelayedLeader("both"), ae.PatientBandits()):
+    assert str(give_facts(ae.LiDexp3(2), bandit)) == "li-dexp3(mean_wait=2, longest_wait=6)"
+    assert ae.LiDexp3(0, 0).params(2, 9).most == math.inf
+    assert ae.LiDexp3(20, 99).params(2, 9).most == 0
+    for policy in (
+        ae.Dew(),
+        ae.Skipper(),
+        ae.DelayedLeader("both"),
+        ae.PatientBandits(),
+        ae.LiDexp3(),
+    ):
         with pytest.raises(ae.ParameterError, match="must know"):
             policy.params(2, 9)
 

@@ -72,6 +72,7 @@ ATTRIBUTED_POLICIES: tuple[ae.AttributedPolicy, ...] = (
     ae.Dexp3(),
     ae.Dew(),
     ae.Skipper(mean_wait=4),
+    ae.LiDexp3(),
     ae.DelayedLeader(),
     ae.DelayedLeader("advanced"),
     ae.DelayedLeader("both"),

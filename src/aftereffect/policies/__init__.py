@@ -30,7 +30,7 @@ from aftereffect.policies.delayed_indices import (
     DelayedUcb,
     DelayedUcb1,
 )
-from aftereffect.policies.delayed_weights import DelayedLeader, Dew, Dexp3, Skipper
+from aftereffect.policies.delayed_weights import DelayedLeader, Dew, Dexp3, LiDexp3, Skipper
 from aftereffect.policies.exp3 import ArsExp3, Exp3, MiniBatch
 from aftereffect.policies.floors import (
     MAX_FLOORS,
@@ -70,6 +70,7 @@ __all__ = [
     "Floors",
     "GeneralizedOdaaf",
     "Kernels",
+    "LiDexp3",
     "MiniBatch",
     "Odaaf",
     "OptimalSwitchback",

@@ -27,6 +27,7 @@ from aftereffect.policies import (
     Dew,
     Dexp3,
     Exp3,
+    LiDexp3,
     MiniBatch,
     Policy,
     Skipper,
@@ -71,6 +72,7 @@ class Player:
 
 PLAYERS = (
     Player(Dexp3(), "DEXP3", True, 1 / 2),
+    Player(LiDexp3(), "DEXP3 of Li et al.", True, 1 / 2),
     Player(Dew(), "DEW", True, 1 / 2),
     Player(Skipper(), "Skipper", True, 1 / 2),
     Player(DelayedLeader(), "leader, simple", True, 1 / 2),
@@ -288,7 +290,7 @@ def draw_exponents(figure: ExponentFigure, settings: Settings, folder: Path) -> 
     for number, each in enumerate(evidence):
         style = {
             "color": f"C{number % 10}",
-            "marker": "os^vDPX*<>p"[number % 11],
+            "marker": "os^vDPX*<>ph"[number % 12],
             "linestyle": "-" if each.player.is_oracle else "--",
             "label": each.player.name,
         }
