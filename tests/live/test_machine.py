@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 
 import aftereffect as ae
 from aftereffect.inference import Effect
-from aftereffect.live import _journal, _results, _slot_state, _state, chain_start, make_state
+from aftereffect.live import _results, _rounds, _slot_state, _state, chain_start, make_state
 from aftereffect.live._reading import fold_events
 from aftereffect.live._snapshots import take_snapshot
 
@@ -628,7 +628,7 @@ def as_one(state):
 
 @pytest.mark.parametrize("machine", [Machine, SlotMachine])
 def test_whatever_clients_do_the_promises_hold(machine, connect, request, monkeypatch):
-    monkeypatch.setattr(_journal, "_STEPS", 2)  # so that many states are kept, and many left out
+    monkeypatch.setattr(_rounds, "_STEPS", 2)  # so that many states are kept, and many left out
     monkeypatch.setattr(_slot_state, "_ROOM", 8)  # so that the state of a policy grows
     monkeypatch.setattr(_results, "analyse", analyse)
     monkeypatch.setattr(_state, "_JUDGED_AGAIN", 0)

@@ -8,8 +8,16 @@ from cyclopts import App, Parameter
 
 from aftereffect._core import check_int, check_writable, require_extra, text_table
 from aftereffect.cli._formats import OVERVIEWS, Printer, read_overview
-from aftereffect.cli._live import Name, PrintFormat, StorageUrl
-from aftereffect.cli._shared import Files, Flag, Folder, Number, confirm
+from aftereffect.cli._shared import (
+    Files,
+    Flag,
+    Folder,
+    Name,
+    Number,
+    PrintFormat,
+    StorageUrl,
+    confirm,
+)
 from aftereffect.errors import ParameterError
 from aftereffect.live import (
     DEFAULT_STORAGE,
