@@ -41,6 +41,7 @@ from aftereffect._core.installation import (
     import_optional,
     is_numeric,
     load_plugins,
+    name_extra,
     require_extra,
     sources_digest,
 )
@@ -147,6 +148,7 @@ __all__ = [
     "load_plugins",
     "lock_folder",
     "make_folder",
+    "name_extra",
     "name_of",
     "notation",
     "parse",

@@ -454,7 +454,7 @@ def _to_json(number: object) -> object:
     return int(number) if isinstance(number, Integral) else float(number)
 
 
-R = TypeVar("R")
+R = TypeVar("R", bound=NamedTuple)
 
 
 def _check_header(key: str) -> str:
@@ -466,16 +466,15 @@ def _check_header(key: str) -> str:
 
 def decode_record(record: type[R], answer: Mapping[str, Any], **decoded: Any) -> R:
     """A named tuple from an answer; `decoded` has the fields that need more than their value."""
-    # Every record is a named tuple, for which Python has no type to name here.
-    names: tuple[str, ...] = record._fields  # type: ignore[attr-defined]
+    names = record._fields
     try:
-        known = {name: answer[name] for name in names if name not in decoded}
+        values = [decoded[name] if name in decoded else answer[name] for name in names]
     except (KeyError, TypeError):
         missing = sorted(set(names) - set(answer)) if isinstance(answer, Mapping) else list(names)
         raise ServiceError(
             f"the answer lacks {', '.join(missing)}: is the service of an older version?"
         ) from None
-    return record(**known | decoded)
+    return record._make(values)
 
 
 def decode_status(answer: Mapping[str, Any]) -> Status:

@@ -258,11 +258,11 @@ class RecordedTotals(Spec):
         return History(fill_holes(self.totals), 0, np.zeros((len(self.totals), 0)))
 
 
-def as_history(value: object) -> RecordedTotals:
-    """Recorded totals, from themselves or from an array."""
+def as_history(value: Any) -> RecordedTotals:
+    """Recorded totals, from themselves or from an array; they check what they are made of."""
     if isinstance(value, RecordedTotals):
         return value
-    return RecordedTotals(value)  # type: ignore[arg-type]  # it checks what it is given
+    return RecordedTotals(value)
 
 
 def _check_totals(values: ArrayLike) -> Vector:
