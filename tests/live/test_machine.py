@@ -8,6 +8,7 @@ import threading
 from contextlib import contextmanager
 from itertools import count
 from types import SimpleNamespace
+from typing import ClassVar
 
 import hypothesis.strategies as st
 import pytest
@@ -101,7 +102,7 @@ ae.live.Storage.register(Fragile)
 
 class Machine(RuleBasedStateMachine):
     #: What the settings of experiments have in common.
-    common = {"arms": ARMS, "horizon": 10_000, "reward_range": (0, 10)}  # noqa: RUF012
+    common: ClassVar = {"arms": ARMS, "horizon": 10_000, "reward_range": (0, 10)}
 
     def __init__(self, connect):
         super().__init__()
@@ -577,7 +578,7 @@ class Machine(RuleBasedStateMachine):
 class SlotMachine(Machine):
     """The same with policies that look at every slot: no block waits for totals, and every total can be replaced."""
 
-    common = {  # noqa: RUF012
+    common: ClassVar = {
         "arms": list(ARMS),
         "horizon": 10_000,
         "slot": "1h",
