@@ -16,8 +16,7 @@ from aftereffect._core import __version__, load_plugins
 from aftereffect.cli import _feeds, _live, _storage
 from aftereffect.cli._plan import plan
 from aftereffect.cli._shared import catch_interrupts
-from aftereffect.cli._simulate import list_names, simulate
-from aftereffect.cli._studies import reproduce, sweep
+from aftereffect.cli._simulate import list_names, reproduce, simulate, sweep
 from aftereffect.errors import AftereffectError
 
 __all__ = [
