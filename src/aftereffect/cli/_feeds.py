@@ -247,9 +247,13 @@ def notify(
         Deliver what there is and end. The exit status is 2 if something cannot be delivered.
     """
     pause = check_float("every", every, at_least=0.1, at_most=86_400)
-    if (url is None) == (command is None):
+    hook: Webhook | CommandHook
+    if url is not None and command is None:
+        hook = Webhook(url, secret)
+    elif command is not None and url is None:
+        hook = CommandHook(command)
+    else:
         raise ParameterError("notify needs either --url ADDRESS or --command COMMAND")
-    hook = CommandHook(command) if command is not None else Webhook(url or "", secret)
     with Experiment.open(name, storage=storage) as experiment:
         notifier = Notifier(experiment, hook)
         if once:

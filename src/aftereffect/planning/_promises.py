@@ -89,10 +89,10 @@ class Promise(NamedTuple):
         for name, value in (self._asdict() | smallest).items():
             if isinstance(value, Estimate):
                 row |= {name: value.mean, f"{name}_error": value.error}
+            elif name in smallest:  # no lift is found
+                row |= {name: None, f"{name}_error": None}
             elif name != "smallest":
-                row |= (
-                    {name: value} if name not in smallest else {name: value, f"{name}_error": value}
-                )
+                row[name] = value
         return row
 
     @classmethod
