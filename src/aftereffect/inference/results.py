@@ -10,7 +10,11 @@ import numpy as np
 
 from aftereffect._core import import_optional, save_figure, show_amount, text_table
 from aftereffect.inference._course import PlannedCourse
-from aftereffect.inference.guardrails import GuardrailResults, lay_out_guardrails
+from aftereffect.inference.guardrails import (
+    GuardrailResults,
+    describe_span,
+    lay_out_guardrails,
+)
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -55,11 +59,8 @@ class Effect(NamedTuple):
         """One sentence."""
         if self.is_shown:
             word = "more" if self.percent > 0 else "less"
-            ends = sorted(abs(end) for end in (self.low, self.high) if end is not None)
-            span = " to ".join(f"{end:.1f}" for end in ends)
-            least = "at least " if len(ends) == 1 else ""
-            amount = f"{abs(self.percent):.1f} % {word}"
-            return f"{self.arm} brings {amount} than {self.versus} ({least}{span} %)."
+            amount, span = f"{abs(self.percent):.1f} % {word}", describe_span(self.low, self.high)
+            return f"{self.arm} brings {amount} than {self.versus} ({span} %)."
         if self.low is None and self.high is None:
             return f"Not yet: too little is known to compare {self.arm} with {self.versus}."
         less = "much less" if self.low is None else f"up to {-self.low:.1f} % less"
