@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from aftereffect._core import import_optional, save_figure, show_amount, text_table
+from aftereffect._core import open_axes, save_figure, show_amount, text_table
 from aftereffect.inference._course import PlannedCourse
 from aftereffect.inference.guardrails import (
     GuardrailResults,
@@ -269,11 +269,7 @@ class Results(NamedTuple):
 
     def plot(self, ax: "matplotlib.axes.Axes | None" = None) -> "matplotlib.axes.Axes":
         """Draw the interval of each arm against the control over time. Needs the extra ``plot``."""
-        import_optional("matplotlib")
-        if ax is None:
-            from matplotlib import pyplot
-
-            ax = pyplot.figure(figsize=_FIGURE_SIZE, layout="constrained").add_subplot()
+        ax = open_axes(ax, _FIGURE_SIZE)
         is_timed = all(look.time is not None for look in self.history)
         # Times as they are on the wall: an axis has one offset from UTC only.
         at: list[Any] = [
@@ -324,12 +320,7 @@ class Results(NamedTuple):
 
     def save_plot(self, path: str | os.PathLike[str]) -> None:
         """Write the picture to a file, in the format of its suffix. Needs the extra ``plot``."""
-        import_optional("matplotlib")
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=_FIGURE_SIZE, layout="constrained")
-        self.plot(figure.add_subplot())
-        save_figure(figure, path)
+        save_figure(self.plot, _FIGURE_SIZE, path)
 
 
 def show_chance(chance: float) -> str:
