@@ -49,8 +49,9 @@ class FeedForm(NamedTuple):
 
     Examples
     --------
-    >>> FeedForm(columns={"time": "Datum", "total": "Umsatz"}).find("total")
-    'Umsatz'
+    >>> form = FeedForm(columns={"time": "Datum", "total": "Umsatz"}, timezone="UTC")
+    >>> form.find("total"), len(form.columns)
+    ('Umsatz', 2)
     """
 
     covariates: Sequence[str] = ()
@@ -108,8 +109,8 @@ def read_totals_file(path: str | os.PathLike[str], form: FeedForm = PLAIN) -> li
 
     It has the columns slot or time, and total. The column arm names the arm that was played, and
     covariates and guardrails have columns of their names; of these, empty cells are left out. A
-    file with any line that cannot be read is refused as a whole. An hour that clocks show twice is
-    first the one and then the other.
+    file with any line that cannot be read is refused as a whole. Where clocks show an hour twice,
+    the first row with a time is the earlier slot, and the second the later one.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -265,12 +266,12 @@ class FileReport(NamedTuple):
 
 
 class FolderFeed:
-    """A folder into which files with totals are put; each is told to an experiment once.
+    r"""A folder into which files with totals are put; each is told to an experiment once.
 
     The log keeps which files were told, in the same transaction as their totals. So a crash at any
     moment neither loses a file nor tells it twice, and an old file never undoes a newer one. Files
-    are told in the order of their names. One with other content is a new one. One that is refused
-    is tried again each time, as its slots may be decided meanwhile.
+    are told in the order of their names. If a file changes, it counts as a new file. A file that is
+    refused is tried again each time, as its slots may be decided meanwhile.
 
     Files whose names begin with a dot are left alone, and so is one that was changed in the last
     two seconds. To be safe, write a file under such a name, and rename it.
@@ -282,9 +283,13 @@ class FolderFeed:
     >>> exp = Experiment.create(
     ...     "banner", arms=["A", "B"], policy="ars-ucb", reward_range=(0, 9), storage="memory://"
     ... )
+    >>> slot = exp.ask(0).slot
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     FolderFeed(exp, folder).tell_new()
-    []
+    ...     path = Path(folder, "monday.csv")
+    ...     written = path.write_text("slot,total\n0,5\n")
+    ...     os.utime(path, (0, 0))  # as if it were written long ago
+    ...     print(*FolderFeed(exp, folder).tell_new())
+    monday.csv: 1 recorded, 0 revised, 0 unchanged
     """
 
     def __init__(

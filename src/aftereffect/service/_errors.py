@@ -41,7 +41,8 @@ _ANY: dict[int, str] = {
     422: "A part of the request is not valid; `field` names it.",
     429: "Too many requests of this kind are waiting; try again after `Retry-After` seconds.",
     500: "The stored data are damaged, or the service failed.",
-    503: "The storage cannot be reached, read or written.",
+    503: "The storage cannot be reached, read or written, or there is no answer in time; try again "
+    "after `Retry-After` seconds.",
 }
 _WITH_BODY: dict[int, str] = {
     400: "The request cannot be read.",

@@ -39,7 +39,8 @@ class Limits(NamedTuple):
     waiting
         Requests that may wait for a thread.
     seconds
-        After this time a request is answered without a result, while its thread goes on.
+        After this time a request is answered without a result, while its thread goes on. To compile
+        a policy, once on a machine, may take longer if the machine is busy.
     """
 
     threads: int
@@ -134,10 +135,11 @@ class Pool:
         except TimeoutError:
             if not job.answer.cancelled():  # the work itself raised it
                 raise
+            compiles = ", or a policy is compiled" if self.kind in ("read", "write") else ""
             raise RefusalError(
                 503,
                 f"no answer within {self.limits.seconds:g} seconds: "
-                "the storage is busy or unreachable, try again",
+                f"the storage is busy or unreachable{compiles}, try again",
             ) from None
         finally:
             if job in self._waiting:
