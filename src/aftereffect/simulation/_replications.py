@@ -222,8 +222,7 @@ class Task:
     replications: range
     keep: int | None = None
 
-    @property
-    def kept(self) -> int:
+    def count_whole(self) -> int:
         """How many of its replications are kept, which are the first."""
         count = len(self.replications)
         if self.keep is None:
@@ -269,7 +268,7 @@ class Runs(NamedTuple):
     @classmethod
     def zeros(cls, task: Task) -> "Runs":
         """Return arrays for the replications of a task that are kept."""
-        count = task.kept
+        count = task.count_whole()
         return cls(
             regret=np.zeros((count, len(task.checkpoints))),
             pulls=np.zeros((count, task.bandit.arms)),
