@@ -81,6 +81,7 @@ def simulate(
     seed: Number | None = None,
     engine: EngineRequest = "roundwise",
     checkpoints: Number = DEFAULT_CHECKPOINTS,
+    keep: Number | None = None,
     jobs: Jobs | None = None,
     dask: DaskAddress | None = None,
     format: Format = "table",
@@ -125,6 +126,10 @@ def simulate(
         1e6 slots. "auto" takes a GPU for large studies, if there is one.
     checkpoints
         The number of slots at which to record the regret. They are spaced evenly on a log scale.
+    keep
+        How many replications to keep in memory, with the engine "cuda" or "cuda-single". The others
+        leave only what the printed numbers need. Percentiles are then at most 0.4 % off. Without
+        this option, all replications are kept. With it, --out cannot be given.
     format
         How to print the results. The csv format has the mean, its standard error and the 95th
         percentile at every checkpoint.
@@ -144,6 +149,8 @@ def simulate(
     )
     players = [parse(text, Policy) for text in policy]
     if out is not None:
+        if keep is not None:
+            raise ParameterError("give --keep or --out, not both: a file has all replications")
         check_writable(out, TABLES)
         if out.suffix.lower() == ".parquet":
             require_extra("data")
@@ -151,7 +158,14 @@ def simulate(
         require_extra("plot")
         check_writable(plot, PICTURE_SUFFIXES)
     plan = plan_study(
-        players, played, horizon, replications, seed=seed, engine=engine, checkpoints=checkpoints
+        players,
+        played,
+        horizon,
+        replications,
+        seed=seed,
+        engine=engine,
+        checkpoints=checkpoints,
+        keep=keep,
     )
     with (
         connect_workers(dask, jobs) as options,
