@@ -237,6 +237,8 @@ def test_golden_numbers(name):
     [
         (lambda: ae.simulate(ae.QpmD(), samples.ADVERSARIAL[0], 99), "depends on the play"),
         (lambda: ae.simulate("bold", samples.DEMAND[2], 99), "has totals only"),
+        (lambda: samples.ADVERSARIAL[0].attributed(99), "depends on the play"),
+        (lambda: samples.DEMAND[2].attributed(99), "has totals only"),
         (lambda: ae.simulate("delayed-ucb", ae.StochasticBandit(samples.MEANS, samples.PER_ARM[0]), 99), "the same for all arms"),
         (lambda: ae.simulate("qpm-d", ae.StochasticBandit([1, 0], ae.PowerLaw(1.5)), 99), "of memory for an oracle"),
         (lambda: ae.simulate("qpm-d", ae.StochasticBandit([1, 0]), 9, 1).trace(0, 0), "is an oracle"),

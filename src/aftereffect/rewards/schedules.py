@@ -69,11 +69,11 @@ class Schedule(Spec, ABC):
         """The first slots: the paying arm of each, if one pays 1; else a table by slot and arm."""
 
 
-def as_schedule(value: object) -> Schedule:
-    """A schedule from a schedule, its spec string, or an array."""
+def as_schedule(value: Any) -> Schedule:
+    """A schedule from a schedule, its spec string, or an array, which `Recorded` checks."""
     if isinstance(value, (Schedule, str)):
         return as_spec(value, Schedule)
-    return Recorded(value)  # type: ignore[arg-type]  # it checks what it is given
+    return Recorded(value)
 
 
 class _Drawn(Schedule):
