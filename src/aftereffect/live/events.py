@@ -10,7 +10,15 @@ from aftereffect._core import __version__
 from aftereffect.errors import CorruptionError
 
 EventKind = Literal[
-    *("decision", "total", "guardrails", "stop", "judgement", "skip", "batch", "notice", "arm"),
+    "decision",
+    "total",
+    "guardrails",
+    "stop",
+    "judgement",
+    "skip",
+    "batch",
+    "notice",
+    "arm",
     "end",
 ]
 

@@ -259,7 +259,7 @@ def make_status(state: ExperimentState) -> Status:
                 pulls / decided if decided else None,
                 int(totals.rounds[number]),
                 float(totals.sums[number] / count) if count else None,
-                floors.get(arm),
+                floors.get(arm) if arm_state == "active" else None,
                 stop.reason if (stop := ahead.stopped.get(number)) else None,
                 arm_state,
                 since,
