@@ -97,7 +97,7 @@ def test_the_same_call_again_changes_nothing():
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({}, ae.ParameterError, "needs at least one arm to add"),
+        ({}, ae.ParameterError, "at least one arm to add"),
         ({"add": 3}, ae.ParameterError, "add must be the name of an arm, or a list of names"),
         ({"add": ["C", None]}, ae.ParameterError, "add must be the name of an arm"),
         ({"add": ["C", " D"]}, ae.ParameterError, "printable characters without spaces around"),

@@ -59,6 +59,7 @@ _COMMANDS: tuple[tuple[Group, str, Callable[..., None]], ...] = (
     (_LIVE, "notify", _live.notify),
     (_LIVE, "mark-missing", _live.mark_missing),
     (_LIVE, "skip", _live.skip),
+    (_LIVE, "arms", _live.arms),
     (_LIVE, "status", _live.status),
     (_LIVE, "history", _live.history),
     (_LIVE, "lag", _live.lag),

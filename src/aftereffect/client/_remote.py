@@ -14,7 +14,7 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -36,6 +36,7 @@ from aftereffect.errors import (
 from aftereffect.inference import Guardrail
 from aftereffect.live import (
     HISTORY_SUFFIXES,
+    ArmChange,
     ArmStatus,
     Decision,
     Difference,
@@ -49,6 +50,7 @@ from aftereffect.live import (
     Verification,
     check_key,
     check_results,
+    read_arm_names,
     read_totals,
     save_history,
 )
@@ -334,6 +336,24 @@ class RemoteExperiment:
         given = {"first": _to_json(first), "last": _to_json(first if last is None else last)}
         return decode_status(self._transport.send("POST", f"{self._path}/skip", given)[1])
 
+    def change_arms(
+        self,
+        *,
+        add: str | Sequence[str] = (),
+        pause: str | Sequence[str] = (),
+        resume: str | Sequence[str] = (),
+        retire: str | Sequence[str] = (),
+    ) -> Status:
+        """Add, pause, resume or retire arms, from the next slot on."""
+        given: dict[ArmChange, object] = {
+            "add": add,
+            "pause": pause,
+            "resume": resume,
+            "retire": retire,
+        }
+        names = {change: list(read_arm_names(change, names)) for change, names in given.items()}
+        return decode_status(self._transport.send("POST", f"{self._path}/arms", names)[1])
+
     def status(self) -> Status:
         """The status of the experiment, arm by arm, and its next decision."""
         return decode_status(self._transport.send("GET", self._path)[1])
@@ -530,6 +550,8 @@ def decode_results(answer: Mapping[str, Any]) -> "Results":
         leads=decode_effects(answer, "leads"),
         history=tuple(looks),
         stopped=tuple(answer.get("stopped", ())),
+        paused=tuple(answer.get("paused", ())),
+        retired=tuple(answer.get("retired", ())),
         plan=_decode_plan(answer),
         guardrails=tuple(
             decode_record(

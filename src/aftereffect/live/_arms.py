@@ -81,9 +81,9 @@ def plan_changes(
     settings: Settings, arms: tuple[Arm, ...], given: dict[ArmChange, object]
 ) -> list[Change]:
     """What the caller of `Experiment.change_arms` wants, without what is so already."""
-    wanted = {change: _read_names(change, given[change]) for change in _STATES}
+    wanted = {change: read_arm_names(change, given[change]) for change in _STATES}
     if not any(wanted.values()):
-        raise ParameterError("change_arms needs at least one arm to add, pause, resume or retire")
+        raise ParameterError("expected at least one arm to add, pause, resume or retire, got none")
     changes: list[Change] = []
     for change, names in wanted.items():
         for name in names:
@@ -99,8 +99,12 @@ def plan_changes(
     return changes
 
 
-def _read_names(change: str, given: object) -> Sequence[str]:
-    """The names of arms that a caller gives: one, or several."""
+def read_arm_names(change: str, given: object) -> Sequence[str]:
+    """The names of arms that a caller gives: one, or several.
+
+    >>> read_arm_names("add", "D")
+    ['D']
+    """
     names: Any = [given] if isinstance(given, str) else given
     if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
         raise ParameterError(

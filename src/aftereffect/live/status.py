@@ -50,8 +50,8 @@ class ArmStatus(NamedTuple):
         return self._asdict()
 
     def describe_change(self) -> str:
-        """Since when the arm is as it is, in a few words."""
-        return f"{self.arm} is {self.state} since slot {self.since:,}"
+        """From when on the arm is as it is, in a few words."""
+        return f"{self.arm} is {self.state} from slot {self.since:,} on"
 
     def _cells(self) -> tuple[str, ...]:
         counts = f"{self.pulls:,}", _show(self.share, ".1%"), f"{self.rounds:,}"
