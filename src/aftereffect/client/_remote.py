@@ -351,7 +351,9 @@ class RemoteExperiment:
             "resume": resume,
             "retire": retire,
         }
-        names = {change: list(read_arm_names(change, names)) for change, names in given.items()}
+        names: dict[str, Any] = {
+            change: list(read_arm_names(change, each)) for change, each in given.items()
+        }
         return decode_status(self._transport.send("POST", f"{self._path}/arms", names)[1])
 
     def status(self) -> Status:
