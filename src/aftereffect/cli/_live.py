@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 StatusFormat: TypeAlias = Annotated[
     Format, Parameter(help="How to print the status. The csv format has only the table of arms.")
 ]
+ArmNames: TypeAlias = Annotated[str, Parameter(metavar="NAME,...")]
 
 
 def create(
@@ -200,6 +201,47 @@ def skip(
     """
     with Experiment.open(name, storage=storage) as experiment:
         answer = experiment.skip(first, last)
+    STATUS.show(answer, format)
+
+
+def arms(
+    name: Name,
+    /,
+    *,
+    add: ArmNames | None = None,
+    pause: ArmNames | None = None,
+    resume: ArmNames | None = None,
+    retire: ArmNames | None = None,
+    yes: Annotated[Flag, Parameter(help="Do not ask for confirmation.")] = False,
+    storage: StorageUrl = DEFAULT_STORAGE,
+    format: StatusFormat = "table",
+) -> None:
+    """Add, pause, resume or retire arms of a running experiment, and print its status.
+
+    The changes hold from the next slot on, all or none of them. What is known of the other arms is
+    kept. Repeating the command changes nothing. The policy must be adaptive-switchback, also with
+    floors. The control can be neither paused nor retired.
+
+    Parameters
+    ----------
+    add
+        New arms. No name is used twice, also not that of a retired arm.
+    pause
+        Arms that are not played until they are resumed. If one is played now, its round ends.
+    resume
+        Arms that are paused.
+    retire
+        Arms that are never played again.
+    """
+    given = {"add": add, "pause": pause, "resume": resume, "retire": retire}
+    changes = {change: _split_names(names) for change, names in given.items() if names is not None}
+    with Experiment.open(name, storage=storage) as experiment:
+        active = {arm.arm for arm in experiment.status().arms if arm.state != "retired"}
+        if active.intersection(changes.get("retire", ())) and not yes:
+            question = f"Retire {retire} for good? A retired arm is never played again. [y/N] "
+            if not confirm("arms", question):
+                raise ParameterError(f"{retire} was not retired, and nothing else was changed")
+        answer = experiment.change_arms(**changes)
     STATUS.show(answer, format)
 
 
