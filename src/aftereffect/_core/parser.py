@@ -169,7 +169,7 @@ class _Parser:
     def _read_argument(
         self, cls: type[Spec], positional: list[object], named: dict[str, object], depth: int
     ) -> None:
-        known = [field.name for field in fields(cast(Any, cls))]
+        known = [field.name for field in fields(cls)]
         ahead = re.compile(r"\s*=").match(self.text, self.position)
         if self.token_type == "word" and ahead:
             name = cls.parameter_aliases.get(self.token, self.token)

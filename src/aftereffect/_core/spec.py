@@ -17,7 +17,7 @@ Databases, files and sweeps store spec strings. So a class that is renamed lists
 import inspect
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, Field, fields
 from functools import lru_cache
 from typing import Any, ClassVar, NoReturn, TypeVar, cast, get_type_hints
 
@@ -43,10 +43,12 @@ class Spec:
     #: Old names of the class, and old names of its parameters with the new ones.
     aliases: ClassVar[tuple[str, ...]] = ()
     parameter_aliases: ClassVar[Mapping[str, str]] = {}
+    #: What makes every subclass a dataclass, for type checkers.
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     def __str__(self) -> str:
         """The spec string: required parameters by position, others by name if they are given."""
-        given = [(field, getattr(self, field.name)) for field in fields(cast(Any, self))]
+        given = [(field, getattr(self, field.name)) for field in fields(self)]
         written = [
             _quote(value) if _is_required(field) else f"{field.name}={_quote(value)}"
             for field, value in given
@@ -56,7 +58,7 @@ class Spec:
 
     def __getstate__(self) -> dict[str, object]:
         """The parameters alone; tables that were computed from them are computed again."""
-        return {field.name: getattr(self, field.name) for field in fields(cast(Any, self))}
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def _set(self, **cleaned: object) -> None:
         """Store checked parameters; only for use in ``__post_init__`` of a frozen dataclass."""
@@ -120,7 +122,7 @@ def usage(cls: type[Spec]) -> str:
     """How to write it: ``interval(first, last)``, ``ars-ucb(alpha=4, growth=power(2))``."""
     parameters = [
         field.name if _is_required(field) else f"{field.name}={_quote(_default(field))}"
-        for field in fields(cast(Any, cls))
+        for field in fields(cls)
     ]
     return f"{name_of(cls)}({', '.join(parameters)})" if parameters else name_of(cls)
 

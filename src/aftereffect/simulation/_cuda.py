@@ -28,7 +28,7 @@ from aftereffect._core import (
     Params,
     Slots,
     State,
-    require_extra,
+    name_extra,
 )
 from aftereffect.errors import ParameterError
 from aftereffect.policies import Kernels, map_arrays
@@ -37,15 +37,15 @@ from aftereffect.simulation._driver import make_driver
 from aftereffect.simulation._philox import METHODS, STREAM_WORDS, Stream, seed_key
 from aftereffect.simulation._runs import GROUP, Digest, find_bin, measure_group
 
-require_extra("gpu")
-if not hasattr(np, "row_stack"):  # numba-cuda 0.30 names it, NumPy 2.5 does not have it
-    np.row_stack = np.vstack  # noqa: NPY201
-import numba  # noqa: E402
-import numba.cuda as _untyped_cuda  # noqa: E402
-import numba.cuda.core.config  # noqa: E402
-import numba.cuda.core.errors  # noqa: E402
-import numba.cuda.extending  # noqa: E402
-import numba.cuda.types  # noqa: E402
+with name_extra("gpu"):
+    if not hasattr(np, "row_stack"):
+        np.row_stack = np.vstack  # noqa: NPY201  # numba-cuda 0.30 names it, NumPy 2.5 lacks it
+    import numba
+    import numba.cuda as _untyped_cuda
+    import numba.cuda.core.config
+    import numba.cuda.core.errors
+    import numba.cuda.extending
+    import numba.cuda.types
 
 cuda: Any = _untyped_cuda
 _config: Any = numba.config
@@ -370,7 +370,7 @@ def _offer_methods() -> None:
         def choose(*given: Any, function: Any = clones.root) -> Any:
             return function if given[0] == words else None
 
-        choose.__signature__ = inspect.signature(clones.root)  # type: ignore[attr-defined]
+        choose.__signature__ = inspect.signature(clones.root)  # type: ignore[attr-defined]  # Python reads it
         _extending.overload_method(_types.Array, name)(choose)
 
 

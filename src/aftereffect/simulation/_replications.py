@@ -146,7 +146,8 @@ def load_decide(policy: Policy) -> DecideSlots:
     """Compile `decide` of a policy that looks at every slot, for use outside of simulations.
 
     Policies of this package are compiled in another process, if their machine code is not stored
-    yet but can be: the threads of a service go on meanwhile. Other policies are rehearsed first.
+    yet but can be: the threads of a service go on meanwhile. Threads that need the same wait for
+    that process, and start none of their own. Other policies are rehearsed first.
     """
     from aftereffect.simulation._compiled import compile_decide, is_storable
 
@@ -157,14 +158,18 @@ def load_decide(policy: Policy) -> DecideSlots:
     given = kernels, policy.initial_for(_ARMS, _SLOTS), policy.params(_ARMS, _SLOTS)
     if describe_own_code(policy):
         rehearse(policy, _ARMS, _SLOTS)
-    elif is_storable(*given):
-        # If it fails, the policy is compiled below.
-        subprocess.run([sys.executable, "-c", _COMPILE, str(policy)], check=False)
+    else:
+        with _compiling:
+            if is_storable(*given):
+                # If it fails, the policy is compiled below.
+                subprocess.run([sys.executable, "-c", _COMPILE, str(policy)], check=False)
     return compile_decide(*given)
 
 
 #: The sizes of examples for the compiler, and of rehearsals.
 _ARMS, _SLOTS = 3, 200
+#: Held while another process compiles.
+_compiling = threading.Lock()
 #: Compiles `decide` of a policy, given its spec string.
 _COMPILE = """
 import sys
