@@ -38,7 +38,10 @@ PACKAGES = {
 OF_FAMILIES = {
     "gym": ("AftereffectEnv", "AftereffectVectorEnv"),
     "inference": ("Trial", "analyse"),
-    "live": ("ExperimentLike", "Storage"),
+    "live": (
+        *("CommandHook", "ExperimentLike", "FeedForm", "FileReport", "FolderFeed", "Notice"),
+        *("Notifier", "Storage", "Webhook", "read_totals_file", "read_totals_query"),
+    ),
     "river": ("RiverPolicy",),
 }
 #: Names that have no docstring of their own.

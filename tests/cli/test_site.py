@@ -70,6 +70,16 @@ def test_all_of_all_is_in_the_reference():
     assert set(ae.__all__) - modules - {"__version__"} <= names
 
 
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_what_documents_import_is_in_the_reference(document):
+    """Nobody should have to read the sources to find out what an example calls."""
+    for family, names in re.findall(
+        r"from (aftereffect[.\w]*) import ([^\n#]*)", document.read_text()
+    ):
+        for name in names.strip().split(", "):
+            assert f"{family}.{name}" in GENERATE.exported_names(), f"{family}.{name}"
+
+
 def test_every_command_has_its_help():
     page = GENERATE.commands_page()
     names = [name for name in app if not name.startswith("-")]

@@ -8,6 +8,7 @@ import threading
 from contextlib import contextmanager
 from itertools import count
 from types import SimpleNamespace
+from typing import ClassVar
 
 import hypothesis.strategies as st
 import pytest
@@ -23,7 +24,7 @@ from hypothesis.stateful import (
 
 import aftereffect as ae
 from aftereffect.inference import Effect
-from aftereffect.live import _journal, _results, _slot_state, _state, chain_start, make_state
+from aftereffect.live import _results, _rounds, _slot_state, _state, chain_start, make_state
 from aftereffect.live._reading import fold_events
 from aftereffect.live._snapshots import take_snapshot
 
@@ -101,7 +102,7 @@ ae.live.Storage.register(Fragile)
 
 class Machine(RuleBasedStateMachine):
     #: What the settings of experiments have in common.
-    common = {"arms": ARMS, "horizon": 10_000, "reward_range": (0, 10)}  # noqa: RUF012
+    common: ClassVar = {"arms": ARMS, "horizon": 10_000, "reward_range": (0, 10)}
 
     def __init__(self, connect):
         super().__init__()
@@ -625,7 +626,7 @@ class Machine(RuleBasedStateMachine):
 class SlotMachine(Machine):
     """The same with policies that look at every slot: no block waits for totals, and every total can be replaced."""
 
-    common = {  # noqa: RUF012
+    common: ClassVar = {
         "arms": list(ARMS),
         "horizon": 10_000,
         "slot": "1h",
@@ -676,7 +677,7 @@ def as_one(state):
 
 @pytest.mark.parametrize("machine", [Machine, SlotMachine])
 def test_whatever_clients_do_the_promises_hold(machine, connect, request, monkeypatch):
-    monkeypatch.setattr(_journal, "_STEPS", 2)  # so that many states are kept, and many left out
+    monkeypatch.setattr(_rounds, "_STEPS", 2)  # so that many states are kept, and many left out
     monkeypatch.setattr(_slot_state, "_ROOM", 8)  # so that the state of a policy grows
     monkeypatch.setattr(_results, "analyse", analyse)
     monkeypatch.setattr(_state, "_JUDGED_AGAIN", 0)

@@ -89,6 +89,19 @@ def test_the_image_starts_a_service_that_others_can_reach():
     assert (function.__name__, given.kwargs["host"]) == ("serve", "0.0.0.0")
 
 
+def test_the_image_has_the_default_policy_compiled():
+    """By its user, into a folder that is no volume: an older volume would hide it."""
+    steps = instructions()
+    (compiles,) = [each for each in steps if each[0] == "RUN" and each[1].startswith("aftereffect")]
+    function, given, _ = app.parse_args(shlex.split(compiles[1])[1:])
+    assert (function.__name__, given.kwargs["storage"]) == ("create", "memory://")
+    assert "policy" not in given.kwargs
+    assert steps.index(compiles) > steps.index(("USER", "10001"))
+    (cache,) = re.findall(r"XDG_CACHE_HOME=(\S+)", " ".join(values("ENV")))
+    assert f"install --directory --owner=aftereffect {cache}/aftereffect" in values("RUN")[2]
+    assert not any(cache.startswith(volume) for volume in values("VOLUME"))
+
+
 def test_the_image_finds_out_whether_it_is_healthy(tmp_path):
     """The command of HEALTHCHECK, against a service, and against nothing."""
     (check,) = values("HEALTHCHECK")

@@ -8,11 +8,13 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 
 import pytest
 
 import aftereffect as ae
 from aftereffect.cli import main
+from aftereffect.live import _slot_state
 from aftereffect.service import _experiments
 from aftereffect.service._monitoring import Feed, JsonFormatter, log_to_stderr, read_feed
 from services import BANNER, EXPERIMENT, Lines, Process, call, in_thread, wait_until
@@ -138,6 +140,38 @@ def test_logging_is_set_up_for_all_of_the_process():
     finally:
         logging.captureWarnings(False)
         root.handlers, root.level = before
+
+
+# The first use of a policy
+
+
+def test_others_write_while_a_policy_is_compiled(storage, monkeypatch):
+    """On a busy machine that takes longer than a request may take: the request is then repeated."""
+    is_compiled = threading.Event()
+    is_compiled.set()
+
+    def compile_slowly(policy):
+        is_compiled.wait(60)
+        return policy.kernels().decide
+
+    monkeypatch.setattr(_slot_state, "_decides", {})
+    monkeypatch.setattr("aftereffect.simulation.load_decide", compile_slowly)
+    limits = _experiments.LIMITS["write"]._replace(seconds=2.0)
+    monkeypatch.setitem(_experiments.LIMITS, "write", limits)
+    shop = {"name": "shop", "arms": ["A", "B"], "policy": "fixed-switchback", "seed": 1}
+    for given in (EXPERIMENT, shop):
+        with ae.Experiment.create(**given, storage=storage):
+            pass
+    is_compiled.clear()  # as after an upgrade: there are experiments, but no machine code
+    _slot_state._decides.clear()
+    ask = ("PUT", "/v1/experiments/shop/slots/0/decision")
+    with in_thread(storage) as service:
+        status, answer, headers = call(service, *ask)
+        assert (status, headers["Retry-After"]) == (503, "1")
+        assert "or a policy is compiled, try again" in answer["message"]
+        assert call(service, "PUT", f"{BANNER}/slots/0/decision")[0] == 201
+        is_compiled.set()
+        wait_until(lambda: call(service, *ask)[0] == 200)
 
 
 # A storage that fails

@@ -5,7 +5,10 @@ import pickle
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from collections import namedtuple
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +21,7 @@ import aftereffect
 import aftereffect as ae
 from aftereffect._core.kernels import PolicyKernels
 from aftereffect.policies import ars_ucb
-from aftereffect.simulation import Task, prepare, run_batch
+from aftereffect.simulation import Task, _compiled, load_decide, prepare, run_batch
 from aftereffect.simulation._driver import Streams
 
 PLAY = """
@@ -382,6 +385,23 @@ def test_generators_are_let_go():
     for _ in range(5):
         run_batch(task, prepared, streams)
     assert [sys.getrefcount(each) for each in given] == before
+
+
+def test_threads_that_need_the_same_decisions_start_one_compiler(monkeypatch):
+    """Several at once would be in each other's way for as long as each of them takes."""
+    stored, started = threading.Event(), []
+
+    def run(command, **_):
+        started.append(command)
+        time.sleep(0.2)
+        stored.set()
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(_compiled, "is_storable", lambda *_: not stored.is_set())
+    monkeypatch.setattr(_compiled, "compile_decide", lambda *_: stored.is_set())
+    with ThreadPoolExecutor(3) as threads:
+        assert list(threads.map(load_decide, [ae.FixedSwitchback()] * 3)) == [True] * 3
+    assert len(started) == 1
 
 
 def test_a_type_that_has_moved_is_compiled_again(tmp_path, monkeypatch):

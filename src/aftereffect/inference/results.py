@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from aftereffect._core import import_optional, save_figure, show_amount, text_table
+from aftereffect._core import open_axes, save_figure, show_amount, text_table
 from aftereffect.inference._course import PlannedCourse
-from aftereffect.inference.guardrails import GuardrailResults, lay_out_guardrails
+from aftereffect.inference.guardrails import (
+    GuardrailResults,
+    describe_span,
+    lay_out_guardrails,
+)
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -55,11 +59,8 @@ class Effect(NamedTuple):
         """One sentence."""
         if self.is_shown:
             word = "more" if self.percent > 0 else "less"
-            ends = sorted(abs(end) for end in (self.low, self.high) if end is not None)
-            span = " to ".join(f"{end:.1f}" for end in ends)
-            least = "at least " if len(ends) == 1 else ""
-            amount = f"{abs(self.percent):.1f} % {word}"
-            return f"{self.arm} brings {amount} than {self.versus} ({least}{span} %)."
+            amount, span = f"{abs(self.percent):.1f} % {word}", describe_span(self.low, self.high)
+            return f"{self.arm} brings {amount} than {self.versus} ({span} %)."
         if self.low is None and self.high is None:
             return f"Not yet: too little is known to compare {self.arm} with {self.versus}."
         less = "much less" if self.low is None else f"up to {-self.low:.1f} % less"
@@ -282,11 +283,7 @@ class Results(NamedTuple):
 
     def plot(self, ax: "matplotlib.axes.Axes | None" = None) -> "matplotlib.axes.Axes":
         """Draw the interval of each arm against the control over time. Needs the extra ``plot``."""
-        import_optional("matplotlib")
-        if ax is None:
-            from matplotlib import pyplot
-
-            ax = pyplot.figure(figsize=_FIGURE_SIZE, layout="constrained").add_subplot()
+        ax = open_axes(ax, _FIGURE_SIZE)
         is_timed = all(look.time is not None for look in self.history)
         # Times as they are on the wall: an axis has one offset from UTC only.
         at: list[Any] = [
@@ -337,12 +334,7 @@ class Results(NamedTuple):
 
     def save_plot(self, path: str | os.PathLike[str]) -> None:
         """Write the picture to a file, in the format of its suffix. Needs the extra ``plot``."""
-        import_optional("matplotlib")
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=_FIGURE_SIZE, layout="constrained")
-        self.plot(figure.add_subplot())
-        save_figure(figure, path)
+        save_figure(self.plot, _FIGURE_SIZE, path)
 
 
 def show_chance(chance: float) -> str:

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import cast
 
 from aftereffect.errors import ConflictError, CorruptionError, ParameterError
-from aftereffect.live._journal import Journal
+from aftereffect.live._rounds import Journal
 from aftereffect.live._slot_state import make_state
 from aftereffect.live._snapshots import is_snapshot_due, restore_state, take_snapshot
 from aftereffect.live._state import ExperimentState, SnapshotMark

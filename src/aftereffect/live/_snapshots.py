@@ -12,8 +12,15 @@ import numpy as np
 
 from aftereffect._core import Vector, __version__
 from aftereffect.live._arms import Arm
-from aftereffect.live._journal import Asked, Journal, Shown
-from aftereffect.live._rounds import Backlog, Round, RoundPlan, TotalStatistics
+from aftereffect.live._rounds import (
+    Asked,
+    Backlog,
+    Journal,
+    Round,
+    RoundPlan,
+    Shown,
+    TotalStatistics,
+)
 from aftereffect.live._slot_state import SlotState, make_state
 from aftereffect.live._state import ArmTotals, Draws, ExperimentState, SnapshotMark, Stop
 from aftereffect.live.events import Link, Snapshot, fingerprint

@@ -12,8 +12,15 @@ import numpy as np
 
 from aftereffect._core import POLICY, Vector, seed_sequence
 from aftereffect.live._arms import Arm, follow_change, list_arms
-from aftereffect.live._journal import Asked, Journal, Shown
-from aftereffect.live._rounds import Backlog, Round, RoundPlan, TotalStatistics
+from aftereffect.live._rounds import (
+    Asked,
+    Backlog,
+    Journal,
+    Round,
+    RoundPlan,
+    Shown,
+    TotalStatistics,
+)
 from aftereffect.live.events import Event, Link
 from aftereffect.live.settings import Settings
 from aftereffect.policies import State, has_probabilities, map_arrays

@@ -17,15 +17,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from aftereffect._core import parse, short_repr
 from aftereffect.errors import ConflictError, InputError, ParameterError
 from aftereffect.inference import Guardrail
 from aftereffect.live._slot_clock import find_zone, make_clock
-from aftereffect.live.records import SlotRecord, TotalRecord, TotalsInput
-from aftereffect.live.status import Status
 from aftereffect.rewards import Columns, read_cell_number, read_cell_time, read_columns, read_query
+
+if TYPE_CHECKING:
+    from aftereffect.live import ExperimentLike
 
 _SLOT, _TIME, _TOTAL, _ARM = "slot", "time", "total", "arm"
 #: The suffixes of files with totals.
@@ -40,26 +41,6 @@ Row: TypeAlias = tuple[
 ]
 
 
-class TotalsTarget(Protocol):
-    """An experiment that can be told totals, here or on a service."""
-
-    def status(self) -> Status:
-        """The status of the experiment."""
-
-    def history(self, after: int = -1, limit: int | None = None) -> list[SlotRecord]:
-        """The slots after one, at most so many."""
-
-    def tell_many(
-        self,
-        totals: TotalsInput,
-        *,
-        revise: bool = False,
-        confirm: bool = False,
-        key: str | None = None,
-    ) -> list[TotalRecord]:
-        """Record many totals at once, all or none."""
-
-
 class FeedForm(NamedTuple):
     """What a feed has: names of covariates and guardrails, columns by their names in it, its zone.
 
@@ -68,8 +49,9 @@ class FeedForm(NamedTuple):
 
     Examples
     --------
-    >>> FeedForm(columns={"time": "Datum", "total": "Umsatz"}).find("total")
-    'Umsatz'
+    >>> form = FeedForm(columns={"time": "Datum", "total": "Umsatz"}, timezone="UTC")
+    >>> form.find("total"), len(form.columns)
+    ('Umsatz', 2)
     """
 
     covariates: Sequence[str] = ()
@@ -102,7 +84,9 @@ PLAIN = FeedForm()
 
 
 def find_form(
-    experiment: TotalsTarget, columns: Mapping[str, str] | None = None, timezone: str | None = None
+    experiment: "ExperimentLike",
+    columns: Mapping[str, str] | None = None,
+    timezone: str | None = None,
 ) -> FeedForm:
     """What the feed of an experiment has.
 
@@ -125,8 +109,8 @@ def read_totals_file(path: str | os.PathLike[str], form: FeedForm = PLAIN) -> li
 
     It has the columns slot or time, and total. The column arm names the arm that was played, and
     covariates and guardrails have columns of their names; of these, empty cells are left out. A
-    file with any line that cannot be read is refused as a whole. An hour that clocks show twice is
-    first the one and then the other.
+    file with any line that cannot be read is refused as a whole. Where clocks show an hour twice,
+    the first row with a time is the earlier slot, and the second the later one.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -225,7 +209,7 @@ def _read_times(table: Columns, form: FeedForm) -> list[datetime]:
     return times
 
 
-def leave_out_unplayed(experiment: TotalsTarget, rows: Sequence[Row]) -> list[Row]:
+def leave_out_unplayed(experiment: "ExperimentLike", rows: Sequence[Row]) -> list[Row]:
     """The rows without those of slots before the first, or that were skipped.
 
     If a row of a skipped slot says which arm was played, it stays.
@@ -282,12 +266,12 @@ class FileReport(NamedTuple):
 
 
 class FolderFeed:
-    """A folder into which files with totals are put; each is told to an experiment once.
+    r"""A folder into which files with totals are put; each is told to an experiment once.
 
     The log keeps which files were told, in the same transaction as their totals. So a crash at any
     moment neither loses a file nor tells it twice, and an old file never undoes a newer one. Files
-    are told in the order of their names. One with other content is a new one. One that is refused
-    is tried again each time, as its slots may be decided meanwhile.
+    are told in the order of their names. If a file changes, it counts as a new file. A file that is
+    refused is tried again each time, as its slots may be decided meanwhile.
 
     Files whose names begin with a dot are left alone, and so is one that was changed in the last
     two seconds. To be safe, write a file under such a name, and rename it.
@@ -299,14 +283,18 @@ class FolderFeed:
     >>> exp = Experiment.create(
     ...     "banner", arms=["A", "B"], policy="ars-ucb", reward_range=(0, 9), storage="memory://"
     ... )
+    >>> slot = exp.ask(0).slot
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     FolderFeed(exp, folder).tell_new()
-    []
+    ...     path = Path(folder, "monday.csv")
+    ...     written = path.write_text("slot,total\n0,5\n")
+    ...     os.utime(path, (0, 0))  # as if it were written long ago
+    ...     print(*FolderFeed(exp, folder).tell_new())
+    monday.csv: 1 recorded, 0 revised, 0 unchanged
     """
 
     def __init__(
         self,
-        experiment: TotalsTarget,
+        experiment: "ExperimentLike",
         folder: str | os.PathLike[str],
         *,
         columns: Mapping[str, str] | None = None,

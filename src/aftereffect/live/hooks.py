@@ -105,8 +105,8 @@ class Webhook:
 
     Examples
     --------
-    >>> Webhook("https://shop.example/hook").name
-    'https://shop.example/hook'
+    >>> Webhook("https://shop.example:8443/hook?token=secret").name
+    'https://shop.example:8443/hook'
     """
 
     def __init__(self, url: str, secret: str | None = None) -> None:
@@ -123,7 +123,7 @@ class Webhook:
         if secret is not None:
             sign(secret, "", 0, b"")
         self._parts, self._secret = parts, secret
-        #: By which the log knows it. A query may have a token, so it is not part of it.
+        #: The log has a hash of this name. The query may have a token, so the name lacks it.
         self.name = f"{parts.scheme}://{parts.netloc}{parts.path}"
 
     def deliver(self, notice: Notice) -> None:
@@ -161,15 +161,16 @@ class Webhook:
 
 
 class CommandHook:
-    """Runs a command for every notice, which it finds on its standard input as JSON.
+    """Runs a command for every notice.
 
-    It is run without a shell, and has also the environment variables ``AFTEREFFECT_NOTICE``, the
-    kind, ``AFTEREFFECT_ARM`` and ``AFTEREFFECT_SLOT``. Its exit status must be 0.
+    The command gets the notice as JSON on its standard input, and parts of it in the environment
+    variables ``AFTEREFFECT_NOTICE``, which is the kind, ``AFTEREFFECT_ARM`` and
+    ``AFTEREFFECT_SLOT``. It is run without a shell, and its exit status must be 0.
 
     Examples
     --------
-    >>> CommandHook("mail -s 'new price' shop@example.org").name
-    "mail -s 'new price' shop@example.org"
+    >>> CommandHook("set-price --shop 7").name
+    'set-price --shop 7'
     """
 
     def __init__(self, command: str) -> None:
@@ -179,7 +180,7 @@ class CommandHook:
             raise ParameterError(f"the command of a hook cannot be read: {error}") from None
         if not self._words:
             raise ParameterError("the command of a hook must have at least one word, got none")
-        #: By which the log knows it.
+        #: The log has a hash of this name.
         self.name = command
 
     def deliver(self, notice: Notice) -> None:

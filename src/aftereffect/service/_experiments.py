@@ -20,7 +20,7 @@ from fastapi.routing import APIRoute
 from aftereffect.errors import StorageError
 from aftereffect.live import Experiment, Storage
 from aftereffect.service._cache import NamedCache, Scans, open_experiment
-from aftereffect.service._errors import RefusalError
+from aftereffect.service._errors import RefusalError, refuse_for_storage
 from aftereffect.service._monitoring import Metrics
 from aftereffect.service._worker import Worker
 
@@ -39,7 +39,8 @@ class Limits(NamedTuple):
     waiting
         Requests that may wait for a thread.
     seconds
-        After this time a request is answered without a result, while its thread goes on.
+        After this time a request is answered without a result, while its thread goes on. To compile
+        a policy, once on a machine, may take longer if the machine is busy.
     """
 
     threads: int
@@ -134,10 +135,11 @@ class Pool:
         except TimeoutError:
             if not job.answer.cancelled():  # the work itself raised it
                 raise
+            compiles = ", or a policy is compiled" if self.kind in ("read", "write") else ""
             raise RefusalError(
                 503,
                 f"no answer within {self.limits.seconds:g} seconds: "
-                "the storage is busy or unreachable, try again",
+                f"the storage is busy or unreachable{compiles}, try again",
             ) from None
         finally:
             if job in self._waiting:
@@ -263,10 +265,7 @@ class OpenExperiments:
         try:
             await self.pools["health"].run(self.storage.prepare)
         except StorageError as error:
-            message = (
-                "the storage cannot be reached, read or written: the service's log has the reason"
-            )
-            return RefusalError(503, message, reason=" ".join(str(error).split()))
+            return refuse_for_storage(503, error)
         except RefusalError as refusal:
             return refusal
         return None

@@ -13,7 +13,14 @@ from starlette.background import BackgroundTask
 
 from aftereffect._core import __version__, as_spec
 from aftereffect.errors import ParameterError, name_field
-from aftereffect.live import MAX_LIVE_SLOTS, Decision, Experiment, TotalRecord, remove_exported
+from aftereffect.live import (
+    MAX_LIVE_SLOTS,
+    Decision,
+    Experiment,
+    TotalRecord,
+    prepare_decide,
+    remove_exported,
+)
 from aftereffect.policies import Policy
 from aftereffect.service import _schemas as schemas
 from aftereffect.service._access import AdminAccess, ReadAccess, WriteAccess
@@ -136,7 +143,7 @@ def ask(
     response: Response,
 ) -> Answer:
     """Decide the next slot. A second request with the same key gets the same answer."""
-    found = experiments.writers[name].find_or_decide(key=idempotency_key)
+    found = _open_to_ask(experiments, name).find_or_decide(key=idempotency_key)
     return _answer_decision(*found, experiments.metrics, response)
 
 
@@ -150,7 +157,7 @@ def ask(
 )
 def decide(name: Name, n: Slot, experiments: WriteAccess, response: Response) -> Answer:
     """Decide slot n, which must be the next slot. If it was decided before, repeat the decision."""
-    found = experiments.writers[name].find_or_decide(slot=n)
+    found = _open_to_ask(experiments, name).find_or_decide(slot=n)
     return _answer_decision(*found, experiments.metrics, response)
 
 
@@ -292,6 +299,14 @@ def delete(
             )
     remove_exported(experiments.storage, name, last)
     return {"deleted": name}
+
+
+def _open_to_ask(experiments: OpenExperiments, name: str) -> Experiment:
+    """The experiment, with a policy that is compiled: nobody else could write meanwhile."""
+    experiment = experiments.writers[name]
+    if experiment.settings.looks_at_slots:
+        prepare_decide(experiment.settings.policy)
+    return experiment
 
 
 def _answer_decision(

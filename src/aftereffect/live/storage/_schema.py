@@ -258,7 +258,8 @@ def prepare_tables(connection: sa.Connection) -> None:
     if version == 0:
         metadata.create_all(connection)
         connection.execute(schema.insert().values(version=VERSION))
-    for later in range(max(version, 1) + 1, VERSION + 1) if version else ():
+        return
+    for later in range(version + 1, VERSION + 1):
         MIGRATIONS[later](connection)
         connection.execute(schema.update().values(version=later))
 
