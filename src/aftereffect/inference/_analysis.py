@@ -39,6 +39,7 @@ def analyse(trial: Trial, names: Sequence[str], level: float = 0.95) -> Results:
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(1)
     >>> starts = np.arange(0, 240, 2)
     >>> decided = rng.choice(2, len(starts), p=[0.5, 0.5])
