@@ -113,6 +113,7 @@ LONGEST = (
     "tests/service/test_service_damage.py",
     "tests/service/test_client.py",
     "tests/live/test_feeds.py",
+    "tests/cli/test_feeds.py",
     "tests/policies/test_learners.py",
     "tests/service/test_results.py",
     "tests/simulation/test_own_code.py",

@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 
 import aftereffect as ae
-from aftereffect._core import as_spec, parse
+from aftereffect._core import PolicyKernels, as_spec, parse
 from aftereffect.bandits import Bandit
 from aftereffect.policies import Policy
 from aftereffect.reproduction import CHAPTERS, DEFAULT, find_figures, markdown_table
-from aftereffect.simulation import EngineChoice, Runs, Task, prepare
+from aftereffect.simulation import EngineChoice, Runs, Task, prepare, worker_pool
 from aftereffect.simulation._replications import give_facts
 from tables import replace_between_markers
 
@@ -48,6 +48,8 @@ DEMANDS = (
     ("adaptive-switchback(delay=interval(0, 6))", 1_344, 2**15),
     ("adaptive-switchback", 168, 2**12),
 )
+#: Replications that leave a digest, and how many of them are kept.
+DIGESTED, KEPT = 10**7, 1_000
 #: Slots and replications of the long runs of ``aftereffect reproduce --long``, and many more.
 LONG_SLOTS, LONG_REPLICATIONS, MANY_REPLICATIONS = 10**8, 12, 2**11
 
@@ -144,10 +146,16 @@ def measure_others() -> list[list[str]]:
     """A row for each policy and delay on the GPU, beside one CPU core."""
     pairs = [(policy, ae.StochasticBandit(NINE, ae.Interval(30, 39))) for policy in POLICIES]
     pairs += [("ucb1", ae.StochasticBandit(NINE, delay)) for delay in OTHER_DELAYS]
+    pairs.append(("delayed-kl-ucb", ae.StochasticBandit(NINE)))
     count, rows = REPLICATIONS // 4, []
     for policy, bandit in pairs:
         speeds, times, regrets = [], [], []
+        is_of_rounds = isinstance(parse(policy, Policy).kernels(), PolicyKernels)
         for engine in GPU_ENGINES:
+            if engine == "cuda-single" and not is_of_rounds:
+                speeds.append("-")
+                regrets.append("-")
+                continue
             task = make_task(policy, bandit, SLOTS, count, engine)
             compiled, seconds, runs = measure_gpu(task)
             speeds.append(short(SLOTS * count / seconds))
@@ -170,6 +178,56 @@ def measure_precision() -> list[list[str]]:
         speed = short(MANY_SLOTS * MANY_SLOTS_REPLICATIONS / seconds)
         rows.append([f'`engine="{engine}"`', speed, describe(runs.regret[:, -1])])
     return rows
+
+
+def measure_digests() -> list[list[str]]:
+    """A row for all replications kept, and one for few: each is a process of its own."""
+    rows = []
+    for keep in (DIGESTED, KEPT):
+        command = [sys.executable, __file__, "digest", str(keep)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        rows.append(done.stdout.strip().split("|"))
+    return rows
+
+
+def measure_digest(keep: int) -> None:
+    """Print the cells of a row."""
+    bandit = ae.StochasticBandit(NINE, ae.Interval(30, 39))
+    before = find_peak()
+    begin = time.perf_counter()
+    study = ae.simulate("ucb1", bandit, SLOTS, DIGESTED, seed=SEED, engine="cuda", keep=keep)
+    played = time.perf_counter() - begin
+    (summary,) = study.summaries()
+    seconds = time.perf_counter() - begin
+    numbers = summary["regret_mean"][-1], summary["regret_sem"][-1] or 0.0
+    cells = [f"{keep:,}", f"{played:.1f} s", f"{seconds:.1f} s", f"{find_peak() - before:.1f} GB"]
+    cells.append(f"{numbers[0]:,.3f} ± {numbers[1]:.3f}")
+    middle = len(study.checkpoints) // 2
+    cells += [f"{summary['regret_p95'][each]:,.2f}" for each in (middle, -1)]
+    print("|".join(cells))
+
+
+def find_peak() -> float:
+    """The most memory of the computer that this process had so far, in GB."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e9
+
+
+def measure_claims() -> str:
+    """How long all studies take that figures 6 and 7 rest on, with their long runs."""
+    settings = replace(DEFAULT, adversarial_long_horizon=LONG_SLOTS)
+    begin, count, slots = time.perf_counter(), 0, 0
+    with worker_pool() as workers:
+        for figure in find_figures([6, 7]):
+            for study in CHAPTERS["adversarial"].list_studies(figure, settings):
+                study.play(workers, lambda _: None)
+                count += 1
+                slots += study.total_replications * count_slots(study)
+    return (
+        f"The {count} studies of `aftereffect reproduce --figure 6,7 --long`, {short(slots)} slots "
+        f"in all, took {time.perf_counter() - begin:.0f} s on {workers.size} CPU cores, "
+        "with compiling."
+    )
 
 
 def measure_long() -> list[list[str]]:
@@ -260,22 +318,29 @@ def main() -> None:
     long += ["regret of these"]
     demand = ["policy", "slots", "replications/s", "one CPU core", f"{cores} CPU cores", "compiles"]
     demand += ["regret", "on the CPU"]
+    digests = ["of 10,000,000 replications kept", "played in", "with percentiles in"]
+    digests += ["memory", "regret", "p95 in the middle", "p95 at the end"]
     parts = [describe_machine()]
     for heads, measure in (
         (others, measure_others),
         (ucb1, measure_ucb1),
         (precision, measure_precision),
+        (digests, measure_digests),
         (long, measure_long),
+        ([], measure_claims),
         (demand, lambda: collect_demands(demands)),
     ):
-        parts.append(markdown_table(heads, measure()))
+        measured = measure()
+        parts.append(measured if isinstance(measured, str) else markdown_table(heads, measured))
         print(parts[-1], flush=True)
         replace_between_markers(target, BEGIN, END, "\n\n".join(parts))  # keeps what is done
 
 
 if __name__ == "__main__":
     np.seterr(all="ignore")
-    if sys.argv[1].isdigit():
+    if sys.argv[1] == "digest":
+        measure_digest(int(sys.argv[2]))
+    elif sys.argv[1].isdigit():
         measure_demand(*DEMANDS[int(sys.argv[1])])
     else:
         main()

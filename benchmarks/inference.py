@@ -27,9 +27,9 @@ from aftereffect import inference
 from aftereffect._core import Vector, check_writable, sources_digest
 from aftereffect.inference import Trial
 from aftereffect.inference._analysis import believe
-from aftereffect.inference._candidates import learn_season
 from aftereffect.inference._scores import list_segments
 from aftereffect.inference._sequence import EFFECTS, find_intervals, weigh_evidence
+from aftereffect.inference._trial import learn_season
 from aftereffect.policies import Recording
 from aftereffect.simulation import Task, prepare, run_batch
 from tables import replace_between_markers, split_at_markers

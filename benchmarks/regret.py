@@ -1,11 +1,13 @@
 """Put the regret of SettleUcb beside rivals and oracles into a document: ``make regret``.
 
 ``aftereffect reproduce --chapter beyond`` plays, draws and reports; this command reads its folder
-(and plays what is missing there), prints the verdict on each claim and rewrites the tables between
-markers in the document. The exit status is 1 if a claim was not reproduced.
+(and plays what is missing there), prints the verdict on each claim, rewrites the tables between
+markers in the document, and copies the picture that it shows. The exit status is 1 if a claim was
+not reproduced.
 """
 
 import argparse
+import shutil
 import sys
 from pathlib import Path
 
@@ -16,13 +18,20 @@ from aftereffect.reproduction import (
     DEFAULT,
     format_verdict,
     reproduce,
+    summarize_exponents,
     summarize_price,
     summarize_regret,
 )
 from tables import replace_between_markers, split_at_markers
 
 #: The tables, and the words that mark their places.
-TABLES = {"regret": summarize_regret, "price": summarize_price}
+TABLES = {
+    "regret": summarize_regret,
+    "price": summarize_price,
+    "exponents": summarize_exponents,
+}
+#: What the document shows.
+PICTURE = "price-of-anonymity.png"
 
 
 def markers(name: str) -> tuple[str, str]:
@@ -49,6 +58,7 @@ def main() -> int:
         parser.error(f"cannot write the table into {options.document}: {problem}")
     for name, summarize in TABLES.items():
         replace_between_markers(document, *markers(name), summarize(options.folder, DEFAULT))
+    shutil.copyfile(options.folder / PICTURE, document.with_name(PICTURE))
     judgements = [(claim, found) for claim, cases in claims for found in cases.values()]
     for claim, found in judgements:
         print(f"{format_verdict(found)}: {claim.title} ({found.count})")

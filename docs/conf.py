@@ -17,7 +17,7 @@ from aftereffect import __version__
 
 project = "aftereffect"
 author = "The aftereffect authors"
-copyright = author  # noqa: A001 - the name that Sphinx reads
+project_copyright = author
 version = release = __version__
 
 extensions = [

@@ -72,6 +72,7 @@ from aftereffect.lag import LagEstimate, estimate_lag
 from aftereffect.live import Experiment, delete_experiment, open_storage
 from aftereffect.planning import Plan, plan
 from aftereffect.policies import (
+    AdaptivePatientBandits,
     AdaptiveSwitchback,
     ArsClw,
     ArsExp3,
@@ -91,9 +92,11 @@ from aftereffect.policies import (
     FixedSwitchback,
     Floors,
     GeneralizedOdaaf,
+    LiDexp3,
     MiniBatch,
     Odaaf,
     OptimalSwitchback,
+    PatientBandits,
     Policy,
     QpmD,
     RoundRobin,
@@ -109,6 +112,7 @@ if TYPE_CHECKING:
     from aftereffect import testing, theory
 
 __all__ = [
+    "AdaptivePatientBandits",
     "AdaptiveSwitchback",
     "AdversarialBandit",
     "AftereffectError",
@@ -146,6 +150,7 @@ __all__ = [
     "InputError",
     "Interval",
     "LagEstimate",
+    "LiDexp3",
     "LinearDecay",
     "LinearRise",
     "MiniBatch",
@@ -155,6 +160,7 @@ __all__ = [
     "OptimalSwitchback",
     "OutputError",
     "ParameterError",
+    "PatientBandits",
     "PerArm",
     "Plan",
     "Policy",

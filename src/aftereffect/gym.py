@@ -17,15 +17,14 @@ from typing import Any, SupportsInt
 
 import numpy as np
 
-from aftereffect._core import Matrix, Vector, as_spec, check_int, require_extra
+from aftereffect._core import Matrix, Vector, as_spec, check_int, name_extra
 from aftereffect.bandits import AdversarialBandit, Bandit, StochasticBandit
 from aftereffect.delays import REWARD
 from aftereffect.errors import ParameterError
 
-require_extra("gym")
-
-import gymnasium  # noqa: E402 - the line above says which extra is missing
-from gymnasium.spaces import Box, Discrete  # noqa: E402
+with name_extra("gym"):
+    import gymnasium
+    from gymnasium.spaces import Box, Discrete
 
 __all__ = ["AftereffectEnv", "AftereffectVectorEnv"]
 

@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from aftereffect._core import SlotKernels, as_spec, check_int, require_extra
+from aftereffect._core import SlotKernels, as_spec, check_int, name_extra
 from aftereffect.errors import ParameterError
 from aftereffect.policies import Policy, anonymous_kernels
 
-require_extra("river")
-
-import river.bandit.base  # noqa: E402 - the line above says which extra is missing
+with name_extra("river"):
+    import river.bandit.base
 
 __all__ = ["RiverPolicy"]
 
@@ -86,7 +85,7 @@ class RiverPolicy(river.bandit.base.Policy):
         """Learn the total of the slot, in which the arm of `pull` was pulled."""
         if self._left == 0 or arm_id != self._arms[self._arm]:
             raise ParameterError(f"update must follow pull, with its arm, got {arm_id!r}")
-        super().update(arm_id, *reward_args, **reward_kwargs)  # type: ignore[no-untyped-call]
+        super().update(arm_id, *reward_args, **reward_kwargs)  # type: ignore[no-untyped-call]  # river's
         total = float(reward_args[0])
         if isinstance(self._kernels, SlotKernels):
             observe = self._kernels.observe

@@ -10,10 +10,14 @@ import pytest
 import aftereffect as ae
 from aftereffect._core import Calendar
 from aftereffect.inference import Trial, _scores, analyse
-from aftereffect.inference._candidates import undo_delays
 from aftereffect.inference._scores import list_segments
 from aftereffect.inference._sequence import EFFECTS, weigh_evidence
-from aftereffect.inference._trial import add_delayed, spread_by_arm, spread_by_block
+from aftereffect.inference._trial import (
+    add_delayed,
+    spread_by_arm,
+    spread_by_block,
+    undo_delays,
+)
 
 RNG = np.random.default_rng
 WEEK, HOURS = 168, 6 * 168

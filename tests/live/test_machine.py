@@ -8,6 +8,7 @@ import threading
 from contextlib import contextmanager
 from itertools import count
 from types import SimpleNamespace
+from typing import ClassVar
 
 import hypothesis.strategies as st
 import pytest
@@ -23,7 +24,7 @@ from hypothesis.stateful import (
 
 import aftereffect as ae
 from aftereffect.inference import Effect
-from aftereffect.live import _journal, _results, _slot_state, _state, chain_start, make_state
+from aftereffect.live import _results, _rounds, _slot_state, _state, chain_start, make_state
 from aftereffect.live._reading import fold_events
 from aftereffect.live._snapshots import take_snapshot
 
@@ -101,7 +102,7 @@ ae.live.Storage.register(Fragile)
 
 class Machine(RuleBasedStateMachine):
     #: What the settings of experiments have in common.
-    common = {"arms": ARMS, "horizon": 10_000, "reward_range": (0, 10)}  # noqa: RUF012
+    common: ClassVar = {"arms": ARMS, "horizon": 10_000, "reward_range": (0, 10)}
 
     def __init__(self, connect):
         super().__init__()
@@ -142,12 +143,14 @@ class Machine(RuleBasedStateMachine):
         self.stopped = set()
         self.problem = None
         self.batches = {}  # by key: the slot
+        self.states = dict.fromkeys(ARMS, "active")  # of arms, in the order in which they came
+        self.may_change = "adaptive-switchback" in policy
 
     # The model
 
     def judge(self):
         """What guardrails say before a round begins, by their description alone."""
-        if not (self.may_stop and self.told) or self.stopped == {"B", "C"}:
+        if not (self.may_stop and self.told) or self.stopped == {*self.states} - {"A"}:
             return
         self.told = False
         numbers = {slot: row["complaints"] for slot, row in self.guarded.items()}
@@ -171,12 +174,19 @@ class Machine(RuleBasedStateMachine):
         return "A"
 
     def check_stops(self, slot):
-        """No stopped arm is played, and the recorded probabilities say so."""
+        """No arm is played that is stopped or not active, and the recorded probabilities say so."""
+        assert self.states[slot.arm] == "active"
         if slot.probabilities is not None and slot.slot == self.begun:
             assert sum(slot.probabilities.values()) == pytest.approx(1)
             assert slot.probabilities[slot.arm] > 0
             assert all(slot.probabilities[arm] == 0 for arm in self.stopped)
             assert slot.arm not in self.stopped
+            assert all(slot.probabilities[arm] == 0 for arm in self.list_inactive())
+            assert list(slot.probabilities) == list(self.states)
+
+    def list_inactive(self):
+        """The arms that are paused or retired."""
+        return [arm for arm, state in self.states.items() if state != "active"]
 
     def is_complete(self):
         """Whether the open round has all that it was planned for."""
@@ -467,6 +477,44 @@ class Machine(RuleBasedStateMachine):
         self.clients[who].storage.close()
         self.clients[who] = ae.Experiment.open(self.name, storage=Fragile(self.connect()))
 
+    @rule(
+        who=who,
+        change=st.sampled_from(["add", "add", "pause", "resume", "retire"]),
+        crash=st.sampled_from([None, None, "before", "after"]),
+        data=st.data(),
+    )
+    def change_arms(self, who, change, crash, data):
+        """An arm comes, goes, or comes back, or what was done is done again; a client may crash."""
+        new = f"arm {len(self.states)}"
+        names = [*self.states, *([new] if len(self.states) < 6 else [])]
+        name = data.draw(st.sampled_from(names), label="arm")
+        before = self.states.get(name)
+        after = {"pause": "paused", "retire": "retired"}.get(change, "active")
+        call = lambda: self.clients[who].change_arms(**{change: name})  # noqa: E731
+        if before is None and change != "add":
+            with pytest.raises(ae.ParameterError, match="there is no arm"):
+                call()
+            return
+        is_wrong = before == "retired" or (before == "paused" and change == "add")
+        is_control = name == "A" and after != "active"
+        refused = self.ended or not self.may_change or is_wrong or is_control
+        if refused and before != after:
+            with pytest.raises(ae.ConflictError):
+                call()
+            return
+        if before != after:
+            self.clients[who].storage.crash = crash
+            if crash is not None:
+                with pytest.raises(CrashError):
+                    call()
+                self.reopen(who)
+            self.states[name] = after
+        call()
+        shown = self.clients[1 - who].change_arms(**{change: name})  # again: nothing changes
+        assert [(arm.arm, arm.state) for arm in shown.arms] == list(self.states.items())
+        if self.round is not None and self.states[self.round[0]] != "active":
+            self.round[2] = min(self.round[2], self.next - 1)
+
     @rule(who=who)
     def create_again(self, who):
         again = ae.Experiment.create(self.name, **self.settings, storage=self.clients[who].storage)
@@ -492,7 +540,8 @@ class Machine(RuleBasedStateMachine):
         folded = as_one(self.fold)  # `verify` folds all again, at the end
         self.events += new
         events = self.events
-        decisions = [(e.slot, ARMS[e.arm], e.round) for e in events if e.kind == "decision"]
+        arms = list(self.states)
+        decisions = [(e.slot, arms[e.arm], e.round) for e in events if e.kind == "decision"]
         assert decisions == [(slot.slot, slot.arm, slot.round) for slot in self.decided.values()]
         recorded = {}
         for event in events:
@@ -513,7 +562,7 @@ class Machine(RuleBasedStateMachine):
             slot: [row[name] for name in GUARDED] for slot, row in self.guarded.items()
         }
         stops = [event for event in events if event.kind == "stop"]
-        assert sorted(ARMS[event.arm] for event in stops) == sorted(self.stopped)
+        assert sorted(arms[event.arm] for event in stops) == sorted(self.stopped)
         assert {event.slot for event in stops} <= set(self.decided)
         for client in self.clients:
             with client._log.reading() as (_, state):
@@ -577,7 +626,7 @@ class Machine(RuleBasedStateMachine):
 class SlotMachine(Machine):
     """The same with policies that look at every slot: no block waits for totals, and every total can be replaced."""
 
-    common = {  # noqa: RUF012
+    common: ClassVar = {
         "arms": list(ARMS),
         "horizon": 10_000,
         "slot": "1h",
@@ -628,7 +677,7 @@ def as_one(state):
 
 @pytest.mark.parametrize("machine", [Machine, SlotMachine])
 def test_whatever_clients_do_the_promises_hold(machine, connect, request, monkeypatch):
-    monkeypatch.setattr(_journal, "_STEPS", 2)  # so that many states are kept, and many left out
+    monkeypatch.setattr(_rounds, "_STEPS", 2)  # so that many states are kept, and many left out
     monkeypatch.setattr(_slot_state, "_ROOM", 8)  # so that the state of a policy grows
     monkeypatch.setattr(_results, "analyse", analyse)
     monkeypatch.setattr(_state, "_JUDGED_AGAIN", 0)

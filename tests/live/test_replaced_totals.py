@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import aftereffect as ae
-from aftereffect.live import _journal, chain_start
+from aftereffect.live import _rounds, chain_start
 from aftereffect.live._reading import begin_journal
 from aftereffect.live._snapshots import restore_state, take_snapshot
 from aftereffect.live._state import Draws, ExperimentState
@@ -213,7 +213,7 @@ def test_the_cost_grows_with_the_age_of_the_total_and_not_with_the_log(monkeypat
         taken.clear()
         experiment.ask()
         # Two steps per round.
-        assert 2 * age - 2 <= len(taken) <= 6 * age + _journal._STEPS + 4
+        assert 2 * age - 2 <= len(taken) <= 6 * age + _rounds._STEPS + 4
         experiment.tell(experiment.status().slots - 1, 1)
 
 
@@ -258,7 +258,7 @@ def test_a_journal_that_is_derived_from_the_log_is_the_one_that_was_kept():
 
 
 def test_states_are_kept_ever_more_seldom_the_older_they_are():
-    journal = _journal.Journal()
+    journal = _rounds.Journal()
     for step in range(64 * 1_000 + 1):
         journal.keep_state(np.zeros(1), step)
         if step % 6_400 == 0 and step:

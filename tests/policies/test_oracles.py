@@ -10,6 +10,7 @@ import pytest
 
 import aftereffect as ae
 import independent_attributed
+import independent_patient
 import independent_weights
 import oracles
 import samples
@@ -17,6 +18,7 @@ from aftereffect.delays import ARRIVED, NEGLIGIBLE_TAIL, PARTS_LEFT, PENDING_REW
 from aftereffect.policies import round_kernels
 from aftereffect.policies._averages import highest_mean, kl_poisson
 from aftereffect.policies.delayed_indices import bernoulli_index, poisson_index
+from aftereffect.policies.patient_bandits import estimate_alpha, ripe_mean
 from aftereffect.simulation import Task, interpret_driver, prepare, run_batch, trace_run
 from aftereffect.simulation._replications import give_facts
 
@@ -235,6 +237,8 @@ def test_golden_numbers(name):
     [
         (lambda: ae.simulate(ae.QpmD(), samples.ADVERSARIAL[0], 99), "depends on the play"),
         (lambda: ae.simulate("bold", samples.DEMAND[2], 99), "has totals only"),
+        (lambda: samples.ADVERSARIAL[0].attributed(99), "depends on the play"),
+        (lambda: samples.DEMAND[2].attributed(99), "has totals only"),
         (lambda: ae.simulate("delayed-ucb", ae.StochasticBandit(samples.MEANS, samples.PER_ARM[0]), 99), "the same for all arms"),
         (lambda: ae.simulate("qpm-d", ae.StochasticBandit([1, 0], ae.PowerLaw(1.5)), 99), "of memory for an oracle"),
         (lambda: ae.simulate("qpm-d", ae.StochasticBandit([1, 0]), 9, 1).trace(0, 0), "is an oracle"),
@@ -273,6 +277,7 @@ def test_the_first_part_says_what_the_whole_is():
 ADVERSARIAL = {
     "Dew": ae.Dew(8, 20),
     "Skipper": ae.Skipper(8),
+    "LiDexp3": ae.LiDexp3(8, 20),
     "Dexp3": ae.Dexp3(),
     "Simple": ae.DelayedLeader(),
     "Advanced": ae.DelayedLeader("advanced"),
@@ -293,7 +298,8 @@ def test_adversarial_oracles_play_as_their_papers_say(name):
     for t in range(horizon):
         arm = decide(state, params, t, ours)
         assert arm == literal.choose(theirs.random())
-        assert state.chance[t % 21] == pytest.approx(literal.pulls[t]["chance"], rel=1e-6)
+        chance = state.drawn_from[arm] if name == "LiDexp3" else state.chance[t % 21]
+        assert chance == pytest.approx(literal.pulls[t]["chance"], rel=1e-6)
         lag = world.choice([0, 2, 5, 6, 20])
         arrivals.setdefault(t + lag, []).append((t, arm, float(world.random() < 0.3 + 0.3 * arm)))
         for pulled, played, reward in sorted(arrivals.pop(t, [])):
@@ -307,6 +313,75 @@ def test_the_waits_of_a_pull_are_those_of_its_last_part():
     assert str(give_facts(ae.Dew(), bandit)) == "dew(mean_wait=4, longest_wait=6)"
     assert str(give_facts(ae.Dew(1), bandit)) == "dew(mean_wait=1, longest_wait=6)"
     assert str(give_facts(ae.Skipper(), bandit)) == "skipper(mean_wait=4)"
-    for policy in (ae.Dew(), ae.Skipper(), ae.DelayedLeader("both")):
+    assert str(give_facts(ae.LiDexp3(2), bandit)) == "li-dexp3(mean_wait=2, longest_wait=6)"
+    assert ae.LiDexp3(0, 0).params(2, 9).most == math.inf
+    assert ae.LiDexp3(20, 99).params(2, 9).most == 0
+    for policy in (
+        ae.Dew(),
+        ae.Skipper(),
+        ae.DelayedLeader("both"),
+        ae.PatientBandits(),
+        ae.LiDexp3(),
+    ):
         with pytest.raises(ae.ParameterError, match="must know"):
             policy.params(2, 9)
+
+
+#: Margins of the adaptive form so small that its alpha is above 0 within a few slots, and the true.
+PATIENT = {
+    "known": (ae.PatientBandits(0.3), {"alpha": 0.3}, None),
+    "known, no tail": (ae.PatientBandits(4), {"alpha": 4}, None),
+    "adaptive": (ae.AdaptivePatientBandits(0.7, 0.2, 0.9), {"least_alpha": 0.7, "c": 0.9, "mu": 0.2}, None),
+    "adaptive, eager": (ae.AdaptivePatientBandits(0.7, 0.2, 0.9), {"least_alpha": 0.7, "c": 0.9, "mu": 70}, 70),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PATIENT)
+def test_patient_bandits_play_as_their_paper_says(name):
+    """Slot by slot, with lags up to 20, of which some are long, and rewards in two parts."""
+    horizon, world = 160, random.Random(3)
+    policy, words, mu = PATIENT[name]
+    literal = independent_patient.Patient(3, horizon, 20, **words)
+    decide, arrive = policy.kernels()
+    state, params = policy.initial_within(3, 21), policy.params(3, horizon)
+    if mu is not None:
+        params = params._replace(margin=params.margin - math.log(mu / policy.least_mean))
+    rng, arrivals, alphas, means = np.random.default_rng(7), {}, set(), []
+    for t in range(horizon):
+        if policy.kernels() == ae.AdaptivePatientBandits(1, 1).kernels() and t >= 6:
+            most, *theirs = literal.find_means()
+            alphas.add(literal.find_alpha())
+        arm = decide(state, params, t, rng)
+        assert arm == literal.choose()
+        if alphas:
+            ours = ripe_mean(state.long, most), ripe_mean(state.short, most)
+            assert ours == pytest.approx(theirs)
+            means.append(theirs)
+        for lag in (world.choice([0, 1, 2]), world.choice([3, 5, 6, 20])):
+            amount = 0.5 * (world.random() < 0.3 + 0.2 * arm)
+            arrivals.setdefault(t + lag, []).append((t, arm, amount))
+        for pulled, played, amount in sorted(arrivals.pop(t, [])):
+            arrive(state, params, t, pulled, played, amount, math.nan)
+            literal.hear(pulled + 1, t - pulled, amount)
+    assert len(set(literal.pulls)) == 3
+    if means:
+        assert len({long - short for long, short in means}) > 20
+        assert (max(alphas) > 0) == (mu is not None)
+
+
+def test_alpha_is_what_the_tails_of_all_arms_allow():
+    for delay in (ae.PowerLaw(2.5), ae.UniformDelay(0, 30), samples.PER_ARM[1], ae.Geometric(0.9)):
+        alpha = give_facts(ae.PatientBandits(), ae.StochasticBandit(samples.MEANS, delay)).alpha
+        lags = np.arange(2, delay.count_pending(3) - 1)
+        tails = np.max([law.tail(lags) for law in delay.by_arm(3)], axis=0)
+        assert (tails <= lags ** -(alpha - 1e-9)).all()
+        assert alpha == 0.5 or (tails > lags ** -(alpha + 1e-9)).any()
+    assert (
+        give_facts(ae.PatientBandits(), ae.StochasticBandit([1, 0], ae.Interval(9, 9))).alpha == 0
+    )
+    assert (
+        str(give_facts(ae.PatientBandits(), ae.StochasticBandit([1, 0])))
+        == "patient-bandits(alpha=0.5)"
+    )
+    assert estimate_alpha(0.1, 100, math.log(2)) == pytest.approx(0.5 - math.log(2) / math.log(100))
+    assert estimate_alpha(0.1, 100, 9) == 0

@@ -11,10 +11,15 @@ from aftereffect.reproduction import (
     Settings,
     beyond,
     reproduce,
+    summarize_exponents,
     summarize_price,
     summarize_regret,
 )
-from aftereffect.reproduction.beyond import FIGURES
+from aftereffect.reproduction.beyond import FIGURES, exponents
+from aftereffect.reproduction.beyond.exponents import (
+    ExponentEvidence,
+    ExponentFigure,
+)
 from aftereffect.reproduction.beyond.figures import (
     ARS,
     NAIVE,
@@ -278,3 +283,57 @@ def test_prices(tmp_path, monkeypatch):
     assert float(cells[9]) == pytest.approx(settle / best, rel=0.01)
     assert summary.split("\n\n")[0] in (tmp_path / "report.md").read_text()
     assert "4 runs with seed 5" in " ".join(summary.split())
+
+
+def exponent_evidence(player, power, noise=0.0):
+    """Two gaps, of which the second has regrets of T^power at three horizons, and three tables."""
+    factors = 1 + noise * np.array([-1, 0, 1])
+    gaps = {t: np.outer([0.1 * t**power, t**power], factors) for t in HORIZONS}
+    blind = {t: t ** (2 / 3) / (9 * math.log2(t)) * 2 ** (-2 / 3) for t in HORIZONS}
+    return ExponentEvidence(player, gaps, {t: np.full((1, 3), 0.9 * blind[t]) for t in HORIZONS})
+
+
+def test_exponents_are_found_in_exact_powers_and_judged():
+    player = exponents.PLAYERS[0]
+    exact = exponent_evidence(player, 0.45)
+    assert exact.exponent == pytest.approx(0.45)
+    assert exact.error == pytest.approx(0)
+    assert [exact.wandering(horizon) for horizon in HORIZONS] == pytest.approx([0.9] * 3)
+    noisy = exponent_evidence(player, 0.51, noise=0.3)
+    # Each end: a standard deviation of 0.3 over sqrt(3); their difference by ln 100.
+    assert noisy.error == pytest.approx(0.3 / math.sqrt(3) * math.sqrt(2) / math.log(100))
+    worse = exponent_evidence(player, 0.51)
+    for found, verdict in (
+        ([exact], "reproduced"),
+        ([exact, noisy], "partly"),
+        ([worse], "not reproduced"),
+    ):
+        assert judge_claim(exponents.CLAIM, found).verdict == verdict
+
+
+@pytest.mark.compiled
+def test_exponents(tmp_path, monkeypatch):
+    players = [player for player in exponents.PLAYERS if player.name in ("DEW", "ARS-EXP3")]
+    figure = ExponentFigure(tuple(players))
+    monkeypatch.setitem(FIGURES, "exponents", figure)
+    settings = Settings(beyond_horizon=2_000, beyond_replications=2, beyond_seed=5)
+    claims = reproduce(tmp_path, [figure], settings)
+    assert len(claims) == 1
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *(f"{figure.name}.png", f"{figure.name}.svg", "report.md", "report.html"),
+        *("results.parquet", "studies"),
+    }
+    assert len(list((tmp_path / "studies").iterdir())) == 3 * 2 * 5
+    dew, _ = exponents.load_exponents(figure, settings, tmp_path)
+    gap = 8 / math.sqrt(20_000)
+    schedule = ae.rewards.DrawnRewards([0.5 + gap / 2, 0.5 - gap / 2], seed=1)
+    bandit = ae.AdversarialBandit(schedule, ae.UniformDelay(10, 30))
+    alone = ae.simulate(ae.Dew(), bandit, 20_000, 1, seed=6)
+    assert dew.gaps[20_000][1, 1] == alone[0].final[0]
+    walk = ae.AdversarialBandit(ae.rewards.MultiScaleWalk(200, seed=0), ae.UniformDelay(10, 30))
+    alone = ae.simulate(ae.Dew(), walk, 200, 1, seed=5)
+    assert dew.walk[200][0, 0] == alone[0].final[0]
+    summary = summarize_exponents(tmp_path, settings)
+    assert summary.split("\n\n")[0] in (tmp_path / "report.md").read_text()
+    (row,) = [line for line in summary.splitlines() if line.startswith("| DEW ")]
+    assert [cell.strip() for cell in row.split("|")[2:4]] == ["yes", "0.50"]

@@ -56,11 +56,59 @@ def test_more_slots_begin_with_the_same(schedule):
     assert np.array_equal(replace(other, seed=9).rows(1_000), longest[:1_000])
 
 
+def without_lowest_digit(t):
+    """A number without its lowest binary digit that is 1, found in its text."""
+    head, _, zeros = f"{t:b}".rpartition("1")
+    return int(f"{head}0{zeros}", 2)
+
+
+def test_a_multi_scale_walk_takes_normal_steps_of_all_scales_and_one_arm_is_better():
+    slots, arms, best = 50_000, 3, 1
+    schedule = ae.rewards.MultiScaleWalk(slots, arms, best=best, seed=3)
+    losses = 1 - schedule.rows(slots)
+    assert ((losses > 0) & (losses < 1)).all()  # nothing is cut off
+    gap = 3 ** (1 / 3) * slots ** (-1 / 3) / (9 * math.log2(slots))
+    others = [arm for arm in range(arms) if arm != best]
+    np.testing.assert_allclose(losses[:, others] - losses[:, [best]], gap, rtol=0, atol=1e-15)
+    walk = np.append(0, losses[:, 0] - 0.5)
+    before = np.array([without_lowest_digit(t) for t in range(1, slots + 1)])
+    steps = (walk[1:] - walk[before]) * 9 * math.log2(slots)
+    assert stats.kstest(steps, "norm").pvalue > 1e-5
+    assert abs(np.corrcoef(steps[:-1], steps[1:])[0, 1]) <= 4 / math.sqrt(slots)
+    # The variance after t slots is that of one step times the number of its digits that are 1.
+    last = [
+        ae.rewards.MultiScaleWalk(255, best=0, seed=seed).rows(255)[:, 1] for seed in range(500)
+    ]
+    variances = np.var(0.5 - np.array(last), axis=0) * (9 * math.log2(255)) ** 2
+    for t in (1, 3, 128, 254, 255):
+        assert variances[t - 1] == pytest.approx(f"{t:b}".count("1"), rel=4 * math.sqrt(2 / 500))
+    drawn = [
+        np.argmax(ae.rewards.MultiScaleWalk(9, 3, seed=seed).rows(1)[0]) for seed in range(900)
+    ]
+    assert stats.chisquare(np.bincount(drawn, minlength=3)).pvalue > 1e-5
+
+
+def test_a_walk_is_cut_off_at_losses_of_0_and_it_ends():
+    walks = [ae.rewards.MultiScaleWalk(2, best=0, seed=seed) for seed in range(9_000)]
+    rewards = np.concatenate([walk.rows(2) for walk in walks])
+    cut = rewards[:, 0] == 1
+    assert cut.sum() > 0
+    assert rewards.max() == 1
+    np.testing.assert_allclose((rewards[:, 0] - rewards[:, 1])[~cut], walks[0].gap)
+    assert ((rewards[:, 0] - rewards[:, 1])[cut] < walks[0].gap).all()
+    with pytest.raises(ae.ParameterError, match="at most the 50 slots of multi-scale-walk"):
+        ae.simulate("ucb1", ae.AdversarialBandit("multi-scale-walk(50)"), 51)
+
+
 @pytest.mark.parametrize(
     ("thing", "text"),
     [
         (ae.rewards.DrawnArm([0.5, 0.3, 0.2]), "drawn-arm([0.5, 0.3, 0.2], seed=0)"),
         (ae.rewards.DrawnRewards([0.5, 1], 7), "drawn-rewards([0.5, 1], seed=7)"),
+        (
+            ae.rewards.MultiScaleWalk(1e3, best=1),
+            "multi-scale-walk(1000, arms=2, best=1, seed=0)",
+        ),
         (ae.HoldBack(10), "hold-back(10, reset_on_round=false)"),
         (ae.HoldBack(10, True), "hold-back(10, reset_on_round=true)"),
         (
@@ -149,6 +197,10 @@ NO_REWARDS = "rewards must be a table with a row per slot and a column per arm, 
         (lambda: ae.rewards.DrawnArm([1.5, -0.5]), "shares[1] must be a number of at least 0, got -0.5"),
         (lambda: ae.rewards.DrawnArm(0.5), "shares must be a list, got 0.5"),
         (lambda: ae.rewards.DrawnArm([0.5, 0.5], seed=-1), "seed must be a whole number from 0 to 9,223,372,036,854,775,807, got -1"),
+        (lambda: ae.rewards.MultiScaleWalk(1), "slots must be a whole number from 2 to 62,500,000, got 1"),
+        (lambda: ae.rewards.MultiScaleWalk(1e9), "slots must be a whole number from 2 to 62,500,000, got 1000000000"),
+        (lambda: ae.rewards.MultiScaleWalk(9, 1), "arms must be a whole number from 2 to 32,767, got 1"),
+        (lambda: ae.rewards.MultiScaleWalk(9, best=2), "best must be a whole number from 0 to 1, got 2"),
         (lambda: ae.rewards.DrawnRewards([0.5]), "means must be at least two numbers, one per arm, got 1"),
         (lambda: ae.rewards.DrawnRewards([0.5, 1.5]), "the mean of arm 1 must be a number from 0 to 1, got 1.5"),
         (lambda: ae.rewards.DrawnRewards([0.5, 0.5], 0.5), "seed must be a whole number from 0 to 9,223,372,036,854,775,807, got 0.5"),

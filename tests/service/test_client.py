@@ -13,7 +13,7 @@ import pytest
 
 import aftereffect as ae
 from aftereffect.client import RemoteExperiment
-from aftereffect.client._remote import Answer
+from aftereffect.client._transport import Answer
 from playing import LATE, played
 from services import EXPERIMENT, Process, in_thread, log_of
 

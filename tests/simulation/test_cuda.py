@@ -50,6 +50,18 @@ def test_more_replications_and_other_policies_do_not_matter(found):
     assert found["first"]
 
 
+def test_a_digest_says_what_all_replications_say(found):
+    digest = found["digest"]
+    assert digest["close"] == [True] * 5
+    assert digest["kept"] == [True, 23]
+    assert "(9, 1, 1) at slot 70" in digest["faulty"]
+
+
+def test_launches_and_chunks_do_not_matter_to_a_digest(found):
+    assert found["digest"]["groups"] == [6, 6, 6]
+    assert found["digest"]["equal"] == [True, True]
+
+
 def test_a_wrong_decision_is_named(found):
     assert "an arm from 0 to 2" in found["faulty"]
     assert "(9, 1, 1) at slot 70" in found["faulty"]

@@ -1,5 +1,12 @@
-"""The engine "cuda" on a real GPU (`make test-gpu`): the law of the CPU's engines, whatever runs beside or together."""
+"""The engine "cuda" on a real GPU (`make test-gpu`): the law of the CPU's engines, whatever runs beside or together.
 
+Processes that test at the same time take turns with the GPU, because a launch takes most of its memory.
+"""
+
+import fcntl
+import tempfile
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -13,8 +20,9 @@ if not Path("/dev/nvidiactl").exists():
 
 from aftereffect._core import PolicyKernels, parse
 from aftereffect.policies import Policy
-from aftereffect.simulation import Runs, Task, prepare
+from aftereffect.simulation import Digest, Runs, Task, prepare
 from aftereffect.simulation._replications import give_facts
+from aftereffect.simulation._runs import BINS, find_bin
 from gpu_laws import SLOTS, compare_moments, list_cases, play_on_cpu
 
 pytestmark = pytest.mark.gpu
@@ -36,10 +44,21 @@ def find_device(policy, bandit, slots, engine):
     return prepare(make_task(policy, bandit, 1, slots, engine)).device
 
 
+@contextmanager
+def turn(device):
+    with (Path(tempfile.gettempdir()) / "aftereffect-gpu-turn").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            device.release()
+
+
 def play(task, **options):
     runs = Runs.zeros(task)
     device = find_device(task.policy, task.bandit, task.horizon, task.engine)
-    device.play(task.seed, task.replications, task.horizon, task.checkpoints, *runs, **options)
+    with turn(device):
+        device.play(task.seed, task.replications, task.horizon, task.checkpoints, *runs, **options)
     return runs
 
 
@@ -89,3 +108,45 @@ def test_a_study_is_the_same_with_fewer_replications():
     )
     assert np.array_equal(many.regret[:1_000], few.regret)
     assert np.array_equal(many.pulls[:1_000], few.pulls)
+
+
+def digest(task, **options):
+    """The digest of a task, and the runs that it keeps."""
+    device = find_device(task.policy, task.bandit, task.horizon, task.engine)
+    runs, found = Runs.zeros(task), Digest.zeros(len(task.replications), 3, task.bandit.arms)
+    settings = task.seed, task.replications, task.horizon, task.checkpoints
+    with turn(device):
+        assert device.digest(*settings, *runs, found, **options)[1] is None
+    return found, runs
+
+
+@pytest.mark.parametrize("delay", ["immediate", "interval(30, 39)"])
+def test_a_digest_says_what_all_replications_say(delay, monkeypatch):
+    task = make_task(ae.Ucb1(), ae.StochasticBandit(NINE, delay), 1_000_100, 1_000)
+    whole, count = play(task), 1_000_100
+    found, runs = digest(replace(task, keep=1_500))
+    assert are_equal([each[:1_500] for each in whole], runs)
+    of_all = found.summarise(count)
+    assert of_all.mean == pytest.approx(whole.regret.mean(axis=0), rel=1e-12)
+    sem = whole.regret.std(axis=0, ddof=1) / count**0.5
+    assert of_all.sem == pytest.approx(sem, rel=1e-10)
+    assert of_all.p95 == pytest.approx(np.quantile(whole.regret, 0.95, axis=0), rel=0.004)
+    assert of_all.mean_pulls == pytest.approx(whole.pulls.mean(axis=0), rel=1e-12)
+    assert of_all.mean_rounds == whole.rounds.mean()
+    bins = [find_bin(each) for each in whole.regret[:20_000, 2]]
+    few, _ = digest(task.only(range(20_000)))
+    assert np.array_equal(few.counts[2], np.bincount(bins, minlength=BINS))
+    for launch, block in ((2**24, 64), (100_000, 512)):
+        monkeypatch.setattr("aftereffect.simulation._cuda.MAX_LAUNCH", launch)
+        again, _ = digest(replace(task, keep=1), block=block)
+        assert are_equal(found, again)
+
+
+def test_a_study_that_keeps_few_is_bit_for_bit_the_same_again():
+    bandit = ae.StochasticBandit(NINE, "interval(30, 39)")
+    one, other = (
+        ae.simulate("ucb1", bandit, 1_000, 2_000_000, seed=3, engine="cuda", keep=keep)[0]
+        for keep in (1_000, 10)
+    )
+    assert all(np.array_equal(*pair) for pair in zip(one.of_all, other.of_all, strict=True))
+    assert np.array_equal(one.regret[:10], other.regret)

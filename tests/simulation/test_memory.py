@@ -9,6 +9,7 @@ import pytest
 import aftereffect as ae
 from aftereffect.simulation import (
     ChunkResult,
+    Digest,
     PolicyRuns,
     Runs,
     Task,
@@ -31,7 +32,7 @@ def limit(monkeypatch, tmp_path):
     path.write_text(f"{2**30}\n")
     monkeypatch.setattr(_runs, "_CONTAINER_LIMIT", path)
     # What is not refused would run for long.
-    for place in ("_plan.Plan.play", "_runs.run_batch"):
+    for place in ("_plan.Plan.play", "_replications.run_batch"):
         monkeypatch.setattr(
             f"aftereffect.simulation.{place}", lambda *_, **__: pytest.fail("it ran")
         )
@@ -49,6 +50,15 @@ def test_what_is_too_large_is_refused_with_what_it_needs():
         ae.simulate(POLICIES, ENV, 100, 3 * number, seed=1, checkpoints=checkpoints)
     with pytest.raises(ae.ParameterError, match="GiB are available"):
         plan_study(POLICIES, ENV, 100, number + 1, seed=1, checkpoints=checkpoints)
+
+
+def test_a_gpu_needs_little_for_replications_that_it_does_not_keep():
+    plan = plan_study(POLICIES, ENV, 1_000, 10**7, seed=1, engine="cuda", keep=10_000)
+    assert (plan.keep, plan.replications, len(plan.checkpoints)) == (10_000, 10**7, 42)
+    with pytest.raises(ae.ParameterError, match="GiB are available"):
+        plan_study(POLICIES, ENV, 1_000, 10**7, seed=1, engine="cuda", keep=10**6 * 3)
+    digest = Digest.zeros(10**7, 42, 2)
+    assert Digest.count_bytes(10**7, 42, 2) == sum(part.nbytes for part in digest) < 2**25
 
 
 def test_a_trace_is_checked_too():

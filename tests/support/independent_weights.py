@@ -153,3 +153,28 @@ class Both(Oracle):
         least = 24**2 * d**2 * k ** (2 / 3) * math.log(k)
         b = math.sqrt((self.waited + least) / math.log(k))
         return lead(self.estimate(), math.sqrt(t + early), b)
+
+
+class LiDexp3(Oracle):
+    """Li, Chen and Giannakis: every loss that was heard of changes the law in turn."""
+
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.heard, self.laws = {}, {}
+
+    def hear(self, slot, t, loss):
+        super().hear(slot, t, loss)
+        self.heard.setdefault(t, []).append((self.pulls[slot - 1]["arm"], loss))
+
+    def find_law(self, t):
+        k, total = self.arms, self.horizon + self.mean * self.horizon
+        eta = math.sqrt((1 + math.log(k)) / (k * total))
+        delta_1, delta_2 = 1 / (2 * eta * self.longest) - 1 / total / eta, 1 / total
+        p = self.laws.get(t - 1, [1 / k] * k)
+        for arm, loss in self.heard.get(t - 1, []):
+            estimate = loss / self.laws[t - 1][arm]
+            w = [p[i] * math.exp(-eta * min(delta_1, estimate * (i == arm))) for i in range(k)]
+            w = [max(each / sum(w), delta_2 / k) for each in w]
+            p = [each / sum(w) for each in w]
+        self.laws[t] = p
+        return p

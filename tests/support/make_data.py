@@ -1,4 +1,4 @@
-"""Files in the schema of the originals, and what loaders should read from them, row by row."""
+"""Files in the schema of the originals, and what loaders should say of them, row by row."""
 
 import csv
 import gzip
@@ -6,6 +6,10 @@ import io
 import random
 import zipfile
 from pathlib import Path
+
+import pytest
+
+import aftereffect as ae
 
 ENDINGS = (".csv", ".csv.gz", ".csv.zip")
 WEEKDAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
@@ -32,6 +36,13 @@ def write_file(folder: Path, name: str, text: bytes, ending: str = ".csv") -> Pa
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr(f"{name}.csv", text)
     return path
+
+
+def write_files(folder: Path, files: dict[str, Rows], ending: str = ".csv") -> Path:
+    """Write some files in one of the formats; return the folder."""
+    for name, rows in files.items():
+        write_file(folder, name, format_csv(rows), ending)
+    return folder
 
 
 def make_outbrain(displays: int, seed: int) -> dict[str, Rows]:
@@ -142,3 +153,16 @@ def list_flags(files: dict[str, Rows]) -> list[list[int]]:
 
 def _draw_time(rng: random.Random, days: int) -> str:
     return f"2011-07-{rng.randrange(1, days + 1):02d} {rng.randrange(24):02d}:00:00"
+
+
+def refusal(call, error=ae.InputError) -> str:
+    """The message of an error, one line."""
+    with pytest.raises(error) as caught:
+        call()
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+OUTBRAIN = make_outbrain(displays=300, seed=1)
+COUPON = make_coupon(visits=400, seed=2)

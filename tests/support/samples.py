@@ -72,9 +72,12 @@ ATTRIBUTED_POLICIES: tuple[ae.AttributedPolicy, ...] = (
     ae.Dexp3(),
     ae.Dew(),
     ae.Skipper(mean_wait=4),
+    ae.LiDexp3(),
     ae.DelayedLeader(),
     ae.DelayedLeader("advanced"),
     ae.DelayedLeader("both"),
+    ae.PatientBandits(),
+    ae.AdaptivePatientBandits(0.5, 0.5),
     ae.Bold(ae.Exp3("loss"), copies=4),
     ae.DelayedKlUcb(ae.UniformDelay(0, 2), window=1, epsilon=0.5),
 )
@@ -113,6 +116,7 @@ BANDITS: tuple[ae.StochasticBandit, ...] = (
 SCHEDULES: tuple[ae.rewards.Schedule, ...] = (
     ae.rewards.DrawnArm([0.5, 0.3, 0.2], seed=1),
     ae.rewards.DrawnRewards([0.9, 0.3, 0.5]),
+    ae.rewards.MultiScaleWalk(200_000, arms=3),
 )
 DELAYS: tuple[ae.Delay, ...] = (
     *LAG_LAWS,
@@ -121,12 +125,13 @@ DELAYS: tuple[ae.Delay, ...] = (
     ae.HoldBack(2, reset_on_round=True),
 )
 ADVERSARIAL: tuple[ae.AdversarialBandit, ...] = (
-    *(ae.AdversarialBandit(schedule, delay) for schedule in SCHEDULES for delay in DELAYS[-2:]),
+    *(ae.AdversarialBandit(schedule, delay) for schedule in SCHEDULES[:2] for delay in DELAYS[-2:]),
     *(
         ae.AdversarialBandit(SCHEDULES[0], delay)
         for delay in (ae.UniformDelay(0, 6), ae.Geometric(0.6), PER_ARM[1])
     ),
     *(ae.AdversarialBandit(SCHEDULES[1], delay) for delay in (ae.Interval(3, 8), ae.PowerLaw(3))),
+    ae.AdversarialBandit(SCHEDULES[2], ae.UniformDelay(0, 6)),
 )
 #: 30 weeks of days from a Wednesday on, with three holes.
 HISTORY = str(Path(__file__).parent / "history.csv")

@@ -13,7 +13,17 @@ import aftereffect as ae
 from aftereffect._core import PolicyKernels, parse
 from aftereffect.bandits import Bandit
 from aftereffect.policies import Policy, map_arrays
-from aftereffect.simulation import Runs, Task, _cuda, plan_study, prepare
+from aftereffect.simulation import (
+    Runs,
+    Task,
+    _cuda,
+    _runs,
+    _workers,
+    plan_study,
+    prepare,
+    run_tasks,
+    worker_pool,
+)
 from aftereffect.simulation._driver import make_driver
 from aftereffect.simulation._philox import Stream, seed_key
 from aftereffect.simulation._replications import give_facts
@@ -92,6 +102,39 @@ def count_kernels():
     return [after - before for before, after in pairwise(counts)]
 
 
+def digest_few():
+    """What a digest says of 23 replications, of which 5 are kept, beside what all of them say."""
+    for module in (_runs, _cuda, _workers):
+        module.GROUP = 4
+    _cuda.MAX_LAUNCH = 2**24
+    given = "ucb1", THREE("interval(3, 8)"), 40, 23
+    settings = {"seed": SEED, "engine": "cuda", "checkpoints": 4}
+    whole, few = (ae.simulate(*given, **settings, **keep)[0] for keep in ({}, {"keep": 5}))
+    plan = plan_study(*given, **settings, keep=5)
+    digests = []
+    for launch, results in ((2**24, 2**28), (6, 2**28), (2**24, 1)):
+        _cuda.MAX_LAUNCH, _workers._MAX_RESULTS = launch, results
+        with worker_pool(1) as workers:
+            digests += [result.digest for _, result in run_tasks(plan.tasks, workers)]
+    try:
+        ae.simulate(Faulty(), THREE("immediate"), 100, 9, seed=SEED, engine="cuda", keep=2)
+    except ae.ParameterError as error:
+        faulty = str(error)
+    return {
+        "close": [
+            np.allclose(whole.mean, few.mean, rtol=1e-13),
+            np.allclose(whole.sem, few.sem, rtol=1e-11),
+            np.allclose(whole.p95, few.p95, rtol=0.004),
+            np.allclose(whole.mean_pulls, few.mean_pulls, rtol=1e-13),
+            whole.mean_rounds == few.mean_rounds,
+        ],
+        "kept": [np.array_equal(whole.regret[:5], few.regret), few.replications],
+        "equal": [are_equal(digests[0], each) for each in digests[1:]],
+        "groups": [len(each.rounds) for each in digests],
+        "faulty": faulty,
+    }
+
+
 def main():
     found = {"equal": {}}
     for case in CASES:
@@ -143,6 +186,7 @@ def main():
         ae.simulate(Faulty(), THREE("immediate"), 100, 5, seed=SEED, engine="cuda")
     except ae.ParameterError as error:
         found["faulty"] = str(error)
+    found["digest"] = digest_few()
     print(json.dumps(found))
 
 

@@ -7,7 +7,7 @@ everywhere.
 import math
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Container, Iterable, Mapping, Sequence, Set
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import TypeVar
@@ -134,6 +134,26 @@ def check_names(name: str, values: Sequence[object], one: str) -> tuple[str, ...
             f"{name} must have different names, got {short_repr(repeated[0])} twice"
         )
     return tuple(str(each) for each in values)
+
+
+def check_columns(
+    name: str, values: Sequence[object], one: str, others: Container[str]
+) -> tuple[str, ...]:
+    """Names of columns beside others, which are in small letters; files ignore capitals.
+
+    >>> check_columns("covariates", ["Rain"], "a covariate", others=["slot", "total"])
+    ('Rain',)
+    """
+    names = check_names(name, values, one)
+    for number, each in enumerate(names):
+        if each.lower() in others or '"' in each:
+            raise ParameterError(
+                f"{one} must not have quotes or the name of another column, got {each!r}: "
+                "choose another name"
+            )
+        if each.lower() in (other.lower() for other in names[:number]):
+            raise ParameterError(f"{name} must differ by more than capitals, got {each!r}")
+    return names
 
 
 def check_means(values: object) -> tuple[float, ...]:

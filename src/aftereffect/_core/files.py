@@ -6,15 +6,16 @@ import math
 import os
 import secrets
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aftereffect._core.installation import import_optional
 from aftereffect.errors import AftereffectError, OutputError
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
 #: The formats of pictures, and the resolution of PNG.
 PICTURE_SUFFIXES, DPI = (".png", ".svg", ".pdf"), 160
@@ -124,8 +125,25 @@ def _naming(path: Path) -> Iterator[None]:
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def save_figure(figure: "Figure", path: str | os.PathLike[str]) -> None:
-    """Write a picture in the format that the path ends in."""
+def open_axes(ax: "Axes | None", size: tuple[float, float]) -> "Axes":
+    """Axes to draw on: the given ones, or those of a new figure of pyplot."""
+    import_optional("matplotlib")
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot
+
+    return pyplot.figure(figsize=size, layout="constrained").add_subplot()
+
+
+def save_figure(
+    draw: Callable[["Axes"], object], size: tuple[float, float], path: str | os.PathLike[str]
+) -> None:
+    """Draw a picture, and write it in the format that the path ends in."""
+    import_optional("matplotlib")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    draw(figure.add_subplot())
     with atomic_write(check_writable(path, PICTURE_SUFFIXES)) as draft:
         figure.savefig(draft, dpi=DPI)
 

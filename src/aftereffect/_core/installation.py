@@ -12,7 +12,8 @@ import os
 import platform
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, entry_points, version
@@ -30,7 +31,6 @@ PACKAGE = Path(__file__).parent.parent
 NUMERIC_SOURCES = (
     "_core/checks.py",
     "_core/kernels.py",
-    "_core/parser.py",
     "_core/spec.py",
     "bandits",
     "delays",
@@ -140,6 +140,13 @@ def require_extra(extra: str, *modules: str) -> None:
         raise MissingExtraError(
             f'this needs {_list_words(missing)}: pip install "aftereffect[{extra}]"'
         )
+
+
+@contextmanager
+def name_extra(extra: str) -> Iterator[None]:
+    """Around imports at the top of a module: the error says which extra is missing."""
+    require_extra(extra)
+    yield
 
 
 def _list_words(words: list[str]) -> str:

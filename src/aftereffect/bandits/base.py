@@ -1,7 +1,7 @@
 """What a bandit is: rewards, and a delay that says when they arrive."""
 
 from abc import ABC, abstractmethod
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, NoReturn, TypeAlias, get_args
 
 from aftereffect._core import (
     Calendar,
@@ -98,17 +98,20 @@ class Bandit(Spec, ABC):
 
         Raises an error if the bandit cannot tell from which pull a reward comes.
         """
-        raise ParameterError(
-            f"{shorten(str(self))} has totals only and cannot say from which pull a reward comes: "
-            "use a stochastic-bandit or an adversarial-bandit, or a policy that learns from totals"
-        )
+        self._refuse_oracles()
 
     def attributed(self, horizon: int) -> Engine:
         """Prepare runs of an oracle, which learns from which pull each part of a total comes.
 
         It plays every slot, with the random numbers of the slotwise engine.
         """
-        raise NotImplementedError(f"{self} can count no pending pulls")
+        self._refuse_oracles()
+
+    def _refuse_oracles(self) -> NoReturn:
+        raise ParameterError(
+            f"{shorten(str(self))} has totals only and cannot say from which pull a reward comes: "
+            "use a stochastic-bandit or an adversarial-bandit, or a policy that learns from totals"
+        )
 
     @abstractmethod
     def tracer(self, horizon: int) -> Engine:

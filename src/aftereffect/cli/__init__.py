@@ -13,11 +13,10 @@ from cyclopts import App, Group, Parameter
 from cyclopts.exceptions import CycloptsError, MissingArgumentError, UnusedCliTokensError
 
 from aftereffect._core import __version__, load_plugins
-from aftereffect.cli import _live, _storage
+from aftereffect.cli import _feeds, _live, _storage
 from aftereffect.cli._plan import plan
 from aftereffect.cli._shared import catch_interrupts
-from aftereffect.cli._simulate import list_names, simulate
-from aftereffect.cli._studies import reproduce, sweep
+from aftereffect.cli._simulate import list_names, reproduce, simulate, sweep
 from aftereffect.errors import AftereffectError
 
 __all__ = [
@@ -54,11 +53,12 @@ _COMMANDS: tuple[tuple[Group, str, Callable[..., None]], ...] = (
     (_LIVE, "plan", plan),
     (_LIVE, "create", _live.create),
     (_LIVE, "ask", _live.ask),
-    (_LIVE, "tell", _live.tell),
-    (_LIVE, "follow", _live.follow),
-    (_LIVE, "notify", _live.notify),
-    (_LIVE, "mark-missing", _live.mark_missing),
+    (_LIVE, "tell", _feeds.tell),
+    (_LIVE, "follow", _feeds.follow),
+    (_LIVE, "notify", _feeds.notify),
+    (_LIVE, "mark-missing", _feeds.mark_missing),
     (_LIVE, "skip", _live.skip),
+    (_LIVE, "arms", _live.arms),
     (_LIVE, "status", _live.status),
     (_LIVE, "history", _live.history),
     (_LIVE, "lag", _live.lag),

@@ -1,11 +1,11 @@
-"""What commands print: answers, and lists of experiments."""
+"""What the commands of one experiment print."""
 
 import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from aftereffect._core import notation, text_table
 from aftereffect.cli._shared import Format
@@ -14,14 +14,10 @@ from aftereffect.lag import LagEstimate
 from aftereffect.live import (
     ArmStatus,
     Decision,
-    Experiment,
-    Record,
     SlotRecord,
     Status,
-    Storage,
     TotalRecord,
     Verification,
-    is_text,
     lay_out_records,
     write_csv,
 )
@@ -170,58 +166,4 @@ VERIFICATION = Printer(
     Verification.__str__,
     Verification.to_dict,
     lambda found: (tuple(found.to_dict()), [tuple(found.to_dict().values())]),
-)
-
-
-class Overview(NamedTuple):
-    """One experiment of a storage in one row.
-
-    For a damaged one `problem` says what is wrong, and its numbers are None.
-    """
-
-    name: str
-    policy: str | None
-    arms: int | None
-    slots: int | None
-    received: int | None
-    state: str
-    last_event_at: str | None
-    problem: str | None
-
-
-def read_overview(storage: Storage, record: Record) -> Overview:
-    """Read the status of an experiment; whatever is wrong with it is the problem of its row."""
-    name = record.name if is_text(record.name) else ascii(record.name)
-    last = None
-    try:
-        with storage.reading(record.id) as view:
-            event = view.last_event()
-        last = event.at if event is not None and is_text(event.at) else None
-        status = Experiment(storage, record).status()
-    except Exception as error:  # whatever is wrong with one of them, the others are listed
-        problem = " ".join(str(error).split())
-        return Overview(name, None, None, None, None, "damaged", last, problem)
-    counts = len(status.arms), status.slots, status.received
-    return Overview(name, status.policy, *counts, status.state, last, None)
-
-
-def _format_overviews(overviews: Sequence[Overview]) -> str:
-    if not overviews:
-        return "no experiments"
-    rows = [("name", "policy", "state", "arms", "slots", "received", "last event")]
-    for each in overviews:
-        arms, slots, received = (
-            "-" if number is None else f"{number:,}"
-            for number in (each.arms, each.slots, each.received)
-        )
-        last = format_time(each.last_event_at)
-        rows.append((each.name, each.policy or "-", each.state, arms, slots, received, last))
-    damaged = [f"{each.name} is damaged: {each.problem}" for each in overviews if each.problem]
-    return "\n".join([text_table(rows, left=3), *damaged])
-
-
-OVERVIEWS = Printer[Sequence[Overview]](
-    _format_overviews,
-    lambda overviews: [each._asdict() for each in overviews],
-    lambda overviews: (Overview._fields, overviews),
 )

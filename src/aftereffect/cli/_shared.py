@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar
 
 from cyclopts import Parameter, Token
 
@@ -29,6 +29,7 @@ Format: TypeAlias = Literal["table", "json", "csv"]
 _PAUSE = 30
 _WHOLE = re.compile(r"[+-]?\d+")
 _interrupted = threading.Event()
+T = TypeVar("T")
 
 
 def read_number(text: str) -> int | float:
@@ -61,6 +62,27 @@ def read_share(text: str) -> float:
     if rest:
         raise ParameterError(f"expected a share such as .1 or 10%, got {text!r}")
     return read_number(whole) / (100 if percent else 1)
+
+
+def read_by_name(
+    what: str, example: str, text: str | None, read: Callable[[str], T]
+) -> dict[str, T] | None:
+    """Read several numbers or texts, each after its name; None if nothing is given.
+
+    >>> read_by_name("floors", "B=5%,C=2%", "B=5%,C=.02", read_share)
+    {'B': 0.05, 'C': 0.02}
+    """
+    if text is None:
+        return None
+    found: dict[str, T] = {}
+    for part in text.split(","):
+        name, equals, written = part.rpartition("=")
+        if not equals or name.strip() in found:
+            raise ParameterError(
+                f"expected {what} by name, once each, such as {example}, got {text!r}"
+            )
+        found[name.strip()] = read(written)
+    return found
 
 
 def _convert_share(type_: Any, tokens: Sequence[Token]) -> float:
@@ -113,6 +135,17 @@ class _Unchecked:
         return {"type": "any"}
 
 
+StorageUrl: TypeAlias = Annotated[
+    str,
+    Parameter(
+        metavar="URL",
+        env_var="AFTEREFFECT_STORAGE",
+        help="The database that contains the experiments: sqlite:///file.db or "
+        "postgresql+psycopg://user:password@host/database.",
+    ),
+]
+Name: TypeAlias = Annotated[str, Parameter(help="The name of the experiment.")]
+PrintFormat: TypeAlias = Annotated[Format, Parameter(help="How to print the answer.")]
 Flag: TypeAlias = Annotated[bool, Parameter(negative=(), show_default=False)]
 SpecText: TypeAlias = Annotated[str, Parameter(metavar="SPEC")]
 _NUMBER = Parameter(

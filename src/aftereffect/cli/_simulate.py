@@ -1,8 +1,11 @@
-"""The commands ``simulate`` and ``list``."""
+"""The commands about simulations: ``simulate``, ``sweep`` and ``reproduce``; and ``list``."""
 
+import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Annotated, Literal, get_args
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
 
 from cyclopts import Parameter
 
@@ -21,6 +24,8 @@ from aftereffect.bandits import Bandit, bandit_from_options
 from aftereffect.cli._formats import Printer
 from aftereffect.cli._shared import (
     DaskAddress,
+    Flag,
+    Folder,
     Format,
     Jobs,
     Number,
@@ -28,12 +33,28 @@ from aftereffect.cli._shared import (
     OutputFile,
     SpecText,
     connect_workers,
+    count_cells,
     progress_bar,
+    show_progress_of_cells,
 )
 from aftereffect.delays import Delay
+from aftereffect.errors import ParameterError
 from aftereffect.growth import Growth
 from aftereffect.policies import Policy
-from aftereffect.reproduction import FIGURES
+from aftereffect.reproduction import (
+    ADVERSARIAL_LONG_HORIZON,
+    CHAPTERS,
+    DEFAULT,
+    FIGURES,
+    PAPER_FIGURES,
+    QUICK,
+    REPORT_HTML,
+    ChapterName,
+    count_replications,
+    find_figures,
+    format_verdict,
+)
+from aftereffect.reproduction import reproduce as reproduce_figures
 from aftereffect.rewards import RewardLaw, Schedule
 from aftereffect.simulation import (
     DEFAULT_CHECKPOINTS,
@@ -44,6 +65,7 @@ from aftereffect.simulation import (
     worker_pool,
 )
 from aftereffect.simulation import STUDY_SUFFIXES as TABLES
+from aftereffect.sweeps import Sweep, SweepResults
 
 
 def simulate(
@@ -59,6 +81,7 @@ def simulate(
     seed: Number | None = None,
     engine: EngineRequest = "roundwise",
     checkpoints: Number = DEFAULT_CHECKPOINTS,
+    keep: Number | None = None,
     jobs: Jobs | None = None,
     dask: DaskAddress | None = None,
     format: Format = "table",
@@ -103,6 +126,10 @@ def simulate(
         1e6 slots. "auto" takes a GPU for large studies, if there is one.
     checkpoints
         The number of slots at which to record the regret. They are spaced evenly on a log scale.
+    keep
+        How many replications to keep in memory, with the engine "cuda" or "cuda-single". The others
+        leave only what the printed numbers need. Percentiles are then at most 0.4 % off. Without
+        this option, all replications are kept. With it, --out cannot be given.
     format
         How to print the results. The csv format has the mean, its standard error and the 95th
         percentile at every checkpoint.
@@ -122,6 +149,8 @@ def simulate(
     )
     players = [parse(text, Policy) for text in policy]
     if out is not None:
+        if keep is not None:
+            raise ParameterError("give --keep or --out, not both: a file has all replications")
         check_writable(out, TABLES)
         if out.suffix.lower() == ".parquet":
             require_extra("data")
@@ -129,7 +158,14 @@ def simulate(
         require_extra("plot")
         check_writable(plot, PICTURE_SUFFIXES)
     plan = plan_study(
-        players, played, horizon, replications, seed=seed, engine=engine, checkpoints=checkpoints
+        players,
+        played,
+        horizon,
+        replications,
+        seed=seed,
+        engine=engine,
+        checkpoints=checkpoints,
+        keep=keep,
     )
     with (
         connect_workers(dask, jobs) as options,
@@ -146,7 +182,7 @@ def simulate(
         STUDY.show(study, format)
 
 
-def _to_rows(study: Study) -> tuple[Sequence[str], list[list[object]]]:
+def _list_points(study: Study) -> tuple[Sequence[str], list[list[object]]]:
     rows: list[list[object]] = []
     for runs in study:
         sems = [None] * len(study.checkpoints) if runs.sem is None else runs.sem.tolist()
@@ -155,7 +191,152 @@ def _to_rows(study: Study) -> tuple[Sequence[str], list[list[object]]]:
     return ("policy", "slot", "regret_mean", "regret_sem", "regret_p95"), rows
 
 
-STUDY = Printer(Study.__str__, Study.summaries, _to_rows)
+STUDY = Printer(Study.__str__, Study.summaries, _list_points)
+
+
+def sweep(
+    file: Path,
+    /,
+    *,
+    out: Folder | None = None,
+    jobs: Jobs | None = None,
+    dask: DaskAddress | None = None,
+    format: Format = "table",
+) -> None:
+    """Simulate every combination of the settings in a TOML file and print the regrets.
+
+    Each combination is a cell. Its results go into one Parquet file in the folder of the sweep. If
+    a sweep was interrupted, run the command again: it continues where it stopped. Finished cells
+    are simulated again only if the code or their settings have changed.
+
+    Parameters
+    ----------
+    file
+        The sweep: a TOML file whose keys are the options of "simulate", each with one value or a
+        list of values.
+    out
+        The folder for the results. It is created if needed. By default it has the name of the
+        TOML file without its suffix.
+    format
+        How to print the results. The table and csv formats have one row per cell; json has whole
+        regret curves.
+    """
+    grid = Sweep.read(file)
+    folder = file.with_suffix("") if out is None else out
+    if folder == file:
+        raise ParameterError(
+            f"{file} has no suffix, so the folder of the results needs another name: give --out"
+        )
+    with connect_workers(dask, jobs) as options, show_progress_of_cells(len(grid)) as show:
+        results = grid.play(folder, **options, progress=show)
+    print(
+        f"{count_cells(len(results))} in {results.folder}, {results.reused:,} of them from before",
+        file=sys.stderr,
+    )
+    RESULTS.show(results, format)
+
+
+def _list_summaries(results: SweepResults) -> list[dict[str, Any]]:
+    return [
+        {"part": cell.path(results.folder).name, "parameters": cell.parameters, **row}
+        for cell, study in results
+        for row in study.summaries()
+    ]
+
+
+def _list_cells(results: SweepResults) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+    frame = results.to_polars()
+    return frame.columns, frame.rows()
+
+
+RESULTS = Printer(SweepResults.__str__, _list_summaries, _list_cells)
+
+
+def reproduce(
+    *,
+    chapter: ChapterName | None = None,
+    figure: Annotated[str | None, Parameter(metavar="FIGURE,...")] = None,
+    out: Folder | None = None,
+    quick: Flag = False,
+    horizon: Number | None = None,
+    replications: Number | None = None,
+    seed: Number | None = None,
+    jobs: Jobs | None = None,
+    dask: DaskAddress | None = None,
+    data: Folder | None = None,
+    long: Flag = False,
+) -> None:
+    """Reproduce the paper's figures, and report which of its claims hold.
+
+    The folder then has the pictures, report.html, report.md and results.parquet. If the command was
+    interrupted, run it again: it continues where it stopped. Results that are in the folder and
+    have the same settings are not computed again.
+
+    Parameters
+    ----------
+    chapter
+        Make the figures of one chapter. The chapters "stochastic" and "adversarial" are those of
+        the paper. The chapter "beyond" compares SettleUcb with other policies. By default, both
+        chapters of the paper are made.
+    figure
+        Make only these figures, separated by commas: 14,15. "aftereffect list figures" lists all.
+    out
+        The folder for the results. It is created if needed. The default is "paper", or "beyond" for
+        that chapter; with --quick, "-quick" is added. If a figure is there with other settings, it
+        is replaced.
+    quick
+        Make shorter and fewer runs, for a first look.
+    horizon
+        The number of slots in each replication. The default is 1e5; 1e7 in figures 6 to 9; 1e6 in
+        the chapter "beyond". With --quick it is 1e4, 1e6 and 1e6. How the regret of ARS-UCB grows
+        is always judged by runs of 1e7 slots, or 1e6 with --quick.
+    replications
+        The number of runs of each policy. The default is 200; 50 in figures 6 to 9; 1,000 in the
+        chapter "beyond". With --quick it is 50, 10 and 50.
+    seed
+        The same seed gives the same results. The default is 7; 271828 in the chapter "beyond".
+    data
+        A folder with the original files of the data sets Outbrain and Coupon, for figures 6 to 9.
+        The files are in the folder itself, or in its folders outbrain/ and coupon/. By default,
+        rewards are drawn at random with published shares.
+    long
+        Also judge which regrets in figures 6 and 7 grow linearly, by runs of 1e8 slots. This takes
+        some minutes more.
+    """
+    if chapter is not None and figure is not None:
+        raise ParameterError("give --chapter or --figure, not both")
+    if figure is not None:
+        chosen = find_figures(part.strip() for part in figure.split(","))
+    elif chapter is not None:
+        chosen = list(CHAPTERS[chapter].figures.values())
+    else:
+        chosen = list(PAPER_FIGURES)
+    is_beyond = any(each.key in CHAPTERS["beyond"].figures for each in chosen)
+    given: dict[str, Any] = {
+        "horizon": horizon,
+        "replications": replications,
+        "adversarial_horizon": horizon,
+        "adversarial_replications": replications,
+        "beyond_horizon": horizon if is_beyond else None,
+        "beyond_replications": replications,
+        "seed": seed,
+        "beyond_seed": seed,
+        "data": data,
+        "adversarial_long_horizon": ADVERSARIAL_LONG_HORIZON if long else None,
+    }
+    settings = replace(
+        QUICK if quick else DEFAULT,
+        **{name: value for name, value in given.items() if value is not None},
+    )
+    folder = out or Path(f"{'beyond' if is_beyond else 'paper'}{'-quick' if quick else ''}")
+    total = count_replications(chosen, settings)
+    with connect_workers(dask, jobs) as options, progress_bar(total) as progress:
+        results = reproduce_figures(folder, chosen, settings, **options, progress=progress)
+    for claim, judgements in results:
+        print(claim.title)
+        for case, judgement in judgements.items():
+            print(f"  {case}: {format_verdict(judgement)}; {judgement.count}")
+    print(f"report: {folder / REPORT_HTML}")
 
 
 Kind = Literal["policies", "delays", "growths", "reward-laws", "schedules", "bandits", "figures"]

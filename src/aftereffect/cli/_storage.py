@@ -1,23 +1,36 @@
 """The commands about a whole storage: its experiments, its tokens, a service for it, and a demo."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from cyclopts import App, Parameter
 
 from aftereffect._core import check_int, check_writable, require_extra, text_table
-from aftereffect.cli._formats import OVERVIEWS, Printer, read_overview
-from aftereffect.cli._live import Name, PrintFormat, StorageUrl
-from aftereffect.cli._shared import Files, Flag, Folder, Number, confirm
+from aftereffect.cli._formats import Printer, format_time
+from aftereffect.cli._shared import (
+    Files,
+    Flag,
+    Folder,
+    Name,
+    Number,
+    PrintFormat,
+    StorageUrl,
+    confirm,
+)
 from aftereffect.errors import ParameterError
 from aftereffect.live import (
     DEFAULT_STORAGE,
     LOG_SUFFIXES,
+    Experiment,
+    Record,
+    Storage,
     TokenRecord,
     check_absent,
     delete_experiment,
     find_record,
+    is_text,
     open_storage,
 )
 from aftereffect.service import DEFAULT_HOST, DEFAULT_PORT, Scope, create_token, revoke_token
@@ -32,7 +45,7 @@ def experiments(*, storage: StorageUrl = DEFAULT_STORAGE, format: PrintFormat = 
     0 even then.
     """
     with open_storage(storage) as opened:
-        overviews = [read_overview(opened, record) for record in opened.records()]
+        overviews = [_read_overview(opened, record) for record in opened.records()]
     OVERVIEWS.show(overviews, format)
 
 
@@ -178,6 +191,60 @@ def revoke(number: Number, /, *, storage: StorageUrl = DEFAULT_STORAGE) -> None:
     with open_storage(storage) as opened:
         record = revoke_token(opened, check_int("number", number, at_least=1))
     print(f"token {record.id} was revoked at {record.revoked_at}")
+
+
+class Overview(NamedTuple):
+    """One experiment of a storage in one row.
+
+    For a damaged one `problem` says what is wrong, and its numbers are None.
+    """
+
+    name: str
+    policy: str | None
+    arms: int | None
+    slots: int | None
+    received: int | None
+    state: str
+    last_event_at: str | None
+    problem: str | None
+
+
+def _read_overview(storage: Storage, record: Record) -> Overview:
+    """Read the status of an experiment; whatever is wrong with it is the problem of its row."""
+    name = record.name if is_text(record.name) else ascii(record.name)
+    last = None
+    try:
+        with storage.reading(record.id) as view:
+            event = view.last_event()
+        last = event.at if event is not None and is_text(event.at) else None
+        status = Experiment(storage, record).status()
+    except Exception as error:  # whatever is wrong with one of them, the others are listed
+        problem = " ".join(str(error).split())
+        return Overview(name, None, None, None, None, "damaged", last, problem)
+    counts = len(status.arms), status.slots, status.received
+    return Overview(name, status.policy, *counts, status.state, last, None)
+
+
+def _format_overviews(overviews: Sequence[Overview]) -> str:
+    if not overviews:
+        return "no experiments"
+    rows = [("name", "policy", "state", "arms", "slots", "received", "last event")]
+    for each in overviews:
+        arms, slots, received = (
+            "-" if number is None else f"{number:,}"
+            for number in (each.arms, each.slots, each.received)
+        )
+        last = format_time(each.last_event_at)
+        rows.append((each.name, each.policy or "-", each.state, arms, slots, received, last))
+    damaged = [f"{each.name} is damaged: {each.problem}" for each in overviews if each.problem]
+    return "\n".join([text_table(rows, left=3), *damaged])
+
+
+OVERVIEWS = Printer[Sequence[Overview]](
+    _format_overviews,
+    lambda overviews: [each._asdict() for each in overviews],
+    lambda overviews: (Overview._fields, overviews),
+)
 
 
 _TOKEN_COLUMNS = tuple(name for name in TokenRecord._fields if name != "digest")

@@ -13,8 +13,10 @@ from typing import Any
 from urllib.parse import quote
 
 from aftereffect._core import check_writable
-from aftereffect.client._remote import NOT_A_SERVICE, RemoteExperiment, Transport, path_of
+from aftereffect.client._remote import RemoteExperiment, path_of
+from aftereffect.client._transport import NOT_A_SERVICE, Transport
 from aftereffect.errors import NotFoundError, ServiceError
+from aftereffect.inference import read_courses
 from aftereffect.live import (
     DEFAULT_POLICY,
     LOG_SUFFIXES,
@@ -172,8 +174,6 @@ class Client:
 
 def _plan_to_json(plan: PlanInput) -> list[dict[str, Any]]:
     """What a plan promises by design; the service chooses that of the policy."""
-    from aftereffect.inference import read_courses
-
     return [course._asdict() for course in read_courses(plan)]
 
 

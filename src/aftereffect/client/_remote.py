@@ -1,41 +1,34 @@
 """An experiment on a service, with the methods of a local one, and how its answers are decoded.
 
-Fields of an answer that this version does not know are ignored: a service may be newer. `Transport`
-keeps the connections, repeats requests, and raises errors as an experiment does.
+Fields of an answer that this version does not know are ignored: a service may be newer.
 """
 
-import http.client
-import json
 import math
 import os
-import random
-import ssl
-import threading
-import time
 import uuid
-import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
-from email.utils import parsedate_to_datetime
 from numbers import Integral, Real
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
-from urllib.parse import quote, urlsplit
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import quote
 
 from aftereffect._core import atomic_write, check_int, check_writable, parse
-from aftereffect.errors import (
-    AftereffectError,
-    ConflictError,
-    CorruptionError,
-    NotFoundError,
-    ParameterError,
-    ServiceError,
-    UnlikelyTotalError,
+from aftereffect.client._transport import Transport
+from aftereffect.errors import ParameterError, ServiceError
+from aftereffect.inference import (
+    Effect,
+    GuardedArm,
+    Guardrail,
+    GuardrailResults,
+    Look,
+    PlannedCourse,
+    Results,
 )
-from aftereffect.inference import Guardrail
+from aftereffect.lag import LagEstimate, Quantity, estimate_lag
 from aftereffect.live import (
     HISTORY_SUFFIXES,
+    ArmChange,
     ArmStatus,
     Decision,
     Difference,
@@ -49,188 +42,10 @@ from aftereffect.live import (
     Verification,
     check_key,
     check_results,
+    read_arm_names,
     read_totals,
     save_history,
 )
-
-if TYPE_CHECKING:
-    from aftereffect.inference import PlannedCourse, Results
-    from aftereffect.lag import LagEstimate
-
-#: The service, or a proxy before it, could not answer: the request is repeated.
-_REPEATED = (408, 429, 502, 503, 504)
-#: Seconds between repetitions: the first pause, which doubles each time, and the longest.
-_FIRST_PAUSE, _MAX_PAUSE = 0.05, 2.0
-NOT_A_SERVICE = "{} answered {}, but not as the service does: is this its address?"
-#: Statuses as the errors that an `Experiment` would raise.
-_ERRORS: Mapping[int, type[AftereffectError]] = {
-    404: NotFoundError,
-    422: ParameterError,
-    428: UnlikelyTotalError,
-    500: CorruptionError,
-}
-
-
-class Answer(NamedTuple):
-    """An answer as it arrived."""
-
-    status: int
-    body: bytes
-    retry_after: str | None = None
-
-
-class Transport:
-    """The way to one service; threads may share it, each has a connection of its own.
-
-    Parameters are those of `Client`.
-    """
-
-    def __init__(self, url: str, token: str | None, retry_for: float, timeout: float) -> None:
-        parts = urlsplit(url)
-        scheme, host = parts.scheme, parts.hostname
-        if scheme not in ("http", "https") or not host or parts.query or parts.username:
-            raise ParameterError(
-                f"the service's address must be like http://127.0.0.1:8750, got {scheme or url!r}"
-            )
-        self.url = url.rstrip("/")
-        self._secure, self._host, self._port = scheme == "https", host, parts.port
-        self._prefix = parts.path.rstrip("/")
-        self._token, self._retry_for, self._timeout = token, retry_for, timeout
-        self._local = threading.local()
-        self._connections: weakref.WeakSet[http.client.HTTPConnection] = weakref.WeakSet()
-
-    def send(
-        self,
-        method: str,
-        path: str,
-        given: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> tuple[int, dict[str, Any]]:
-        """Send a request; returns the status and the JSON object of the answer."""
-        answer = self._request(method, path, given, headers)
-        return answer.status, _read_answer(self.url, answer)
-
-    def save(self, path: str, target: Path) -> None:
-        """Write the body of an answer into a file."""
-        answer = self._request("GET", path, None, {"Accept": "*/*"})
-        if answer.status != 200:
-            _read_answer(self.url, answer)
-        with atomic_write(target) as draft:
-            draft.write_bytes(answer.body)
-
-    def close(self) -> None:
-        """Close the connections of all threads; a later request opens a new one."""
-        for connection in list(self._connections):
-            connection.close()
-
-    def _request(
-        self,
-        method: str,
-        path: str,
-        given: Mapping[str, Any] | None,
-        headers: Mapping[str, str] | None,
-    ) -> Answer:
-        """The answer to a request, repeated while the service cannot answer."""
-        try:
-            body = None if given is None else json.dumps(given, allow_nan=False).encode()
-        except (TypeError, ValueError) as error:
-            raise ParameterError(f"this cannot be sent as JSON: {error}") from None
-        sent = {"Accept": "application/json", **(headers or {})}
-        if body is not None:
-            sent["Content-Type"] = "application/json"
-        if self._token is not None:
-            sent["Authorization"] = f"Bearer {self._token}"
-        end, pause = time.monotonic() + self._retry_for, _FIRST_PAUSE
-        while True:
-            wait = 0.0
-            try:
-                answer = self.send_once(method, self._prefix + path, body, sent)
-            except (OSError, http.client.HTTPException) as error:
-                self._local.connection = None
-                problem = str(error) or type(error).__name__
-            else:
-                if answer.status not in _REPEATED:
-                    return answer
-                problem = f"it answered {answer.status}: {_read_message(answer.body)}"
-                if answer.status in (429, 503) and answer.retry_after is not None:
-                    wait = _read_seconds(answer.retry_after)
-                    problem += f" (it asks to wait {wait:g} s)"
-            if time.monotonic() + wait + pause > end:
-                raise ServiceError(
-                    f"no answer from {self.url} within {self._retry_for:g} s: {problem}"
-                )
-            # The random part keeps many clients from coming back all at once.
-            time.sleep(wait + pause * random.uniform(0.5, 1.0))
-            pause = min(2 * pause, _MAX_PAUSE)
-
-    def send_once(
-        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
-    ) -> Answer:
-        """Send a request once, over the connection of this thread."""
-        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
-        if connection is None:
-            connection = self._local.connection = self._connect()
-        connection.request(method, path, body, dict(headers))
-        answer = connection.getresponse()
-        return Answer(answer.status, answer.read(), answer.getheader("Retry-After"))
-
-    def _connect(self) -> http.client.HTTPConnection:
-        if not self._secure:
-            connection = _Connection(self._host, self._port, timeout=self._timeout)
-        else:
-            connection = _SecureConnection(
-                self._host, self._port, timeout=self._timeout, context=ssl.create_default_context()
-            )
-        self._connections.add(connection)
-        return connection
-
-
-class _Connection(http.client.HTTPConnection):
-    """Is closed when its thread ends."""
-
-    def __del__(self) -> None:
-        self.close()
-
-
-class _SecureConnection(_Connection, http.client.HTTPSConnection):
-    """The same, encrypted."""
-
-
-def _read_seconds(retry_after: str) -> float:
-    """The seconds of a Retry-After header, which may also be a date; 0 if it cannot be read."""
-    try:
-        if retry_after.strip().isdigit():
-            return float(retry_after)
-        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
-    except (TypeError, ValueError):
-        return 0.0
-
-
-def _read_message(body: bytes) -> str:
-    try:
-        return str(json.loads(body)["message"])
-    except (ValueError, KeyError, TypeError):
-        return body.decode(errors="replace")[:200]
-
-
-def _read_answer(url: str, answer: Answer) -> dict[str, Any]:
-    """The JSON object of an answer, or the error that it stands for."""
-    try:
-        content = json.loads(answer.body)
-        if answer.status < 300 and isinstance(content, dict):
-            return content
-        message = content["message"]
-    except (ValueError, KeyError, TypeError):
-        raise ServiceError(NOT_A_SERVICE.format(url, answer.status)) from None
-    if answer.status == 409:
-        raise ConflictError(message, content.get("recorded"), content.get("given"))
-    if answer.status in _ERRORS:
-        error = _ERRORS[answer.status](message)
-        if isinstance(error, ParameterError):
-            error.field = content.get("field")
-        raise error
-    raise ServiceError(f"{url} refuses: {message}")
-
 
 #: Slots of a history in one answer.
 _PAGE = 10_000
@@ -334,6 +149,26 @@ class RemoteExperiment:
         given = {"first": _to_json(first), "last": _to_json(first if last is None else last)}
         return decode_status(self._transport.send("POST", f"{self._path}/skip", given)[1])
 
+    def change_arms(
+        self,
+        *,
+        add: str | Sequence[str] = (),
+        pause: str | Sequence[str] = (),
+        resume: str | Sequence[str] = (),
+        retire: str | Sequence[str] = (),
+    ) -> Status:
+        """Add, pause, resume or retire arms, from the next slot on."""
+        given: dict[ArmChange, object] = {
+            "add": add,
+            "pause": pause,
+            "resume": resume,
+            "retire": retire,
+        }
+        names: dict[str, Any] = {
+            change: list(read_arm_names(change, each)) for change, each in given.items()
+        }
+        return decode_status(self._transport.send("POST", f"{self._path}/arms", names)[1])
+
     def status(self) -> Status:
         """The status of the experiment, arm by arm, and its next decision."""
         return decode_status(self._transport.send("GET", self._path)[1])
@@ -376,7 +211,7 @@ class RemoteExperiment:
         """Check every event and derive every decision again."""
         return decode_verification(self._transport.send("GET", f"{self._path}/verify")[1])
 
-    def lag(self, *, level: float = _SERVICE_LEVEL) -> "LagEstimate":
+    def lag(self, *, level: float = _SERVICE_LEVEL) -> LagEstimate:
         """Estimate the lag from the totals.
 
         The service caches its estimate, with bands of level 0.9, and renews it when the number of
@@ -384,14 +219,10 @@ class RemoteExperiment:
         computes the estimate itself.
         """
         if level != _SERVICE_LEVEL:
-            from aftereffect.lag import estimate_lag
-
             return estimate_lag(self.history(), level=level)
         return decode_lag(self._transport.send("GET", f"{self._path}/lag")[1])
 
-    def results(
-        self, *, level: float = 0.95, stop_when_loss_below: float | None = None
-    ) -> "Results":
+    def results(self, *, level: float = 0.95, stop_when_loss_below: float | None = None) -> Results:
         """The effect of each arm, with intervals that hold at every look."""
         check_results(level, stop_when_loss_below)
         query = f"level={level:g}"
@@ -454,7 +285,7 @@ def _to_json(number: object) -> object:
     return int(number) if isinstance(number, Integral) else float(number)
 
 
-R = TypeVar("R")
+R = TypeVar("R", bound=NamedTuple)
 
 
 def _check_header(key: str) -> str:
@@ -466,16 +297,15 @@ def _check_header(key: str) -> str:
 
 def decode_record(record: type[R], answer: Mapping[str, Any], **decoded: Any) -> R:
     """A named tuple from an answer; `decoded` has the fields that need more than their value."""
-    # Every record is a named tuple, for which Python has no type to name here.
-    names: tuple[str, ...] = record._fields  # type: ignore[attr-defined]
+    names = record._fields
     try:
-        known = {name: answer[name] for name in names if name not in decoded}
+        values = [decoded[name] if name in decoded else answer[name] for name in names]
     except (KeyError, TypeError):
         missing = sorted(set(names) - set(answer)) if isinstance(answer, Mapping) else list(names)
         raise ServiceError(
             f"the answer lacks {', '.join(missing)}: is the service of an older version?"
         ) from None
-    return record(**known | decoded)
+    return record._make(values)
 
 
 def decode_status(answer: Mapping[str, Any]) -> Status:
@@ -494,9 +324,7 @@ def decode_status(answer: Mapping[str, Any]) -> Status:
     )
 
 
-def _decode_plan(answer: Mapping[str, Any]) -> "PlannedCourse | None":
-    from aftereffect.inference import PlannedCourse
-
+def _decode_plan(answer: Mapping[str, Any]) -> PlannedCourse | None:
     plan = answer.get("plan")
     return plan and decode_record(PlannedCourse, plan)
 
@@ -512,9 +340,8 @@ def decode_verification(answer: Mapping[str, Any]) -> Verification:
     )
 
 
-def decode_results(answer: Mapping[str, Any]) -> "Results":
+def decode_results(answer: Mapping[str, Any]) -> Results:
     """A `Results`."""
-    from aftereffect.inference import Effect, GuardedArm, GuardrailResults, Look, Results
 
     def decode_effects(part: Mapping[str, Any], name: str) -> tuple[Effect, ...]:
         return tuple(decode_record(Effect, each) for each in part.get(name, ()))
@@ -530,6 +357,8 @@ def decode_results(answer: Mapping[str, Any]) -> "Results":
         leads=decode_effects(answer, "leads"),
         history=tuple(looks),
         stopped=tuple(answer.get("stopped", ())),
+        paused=tuple(answer.get("paused", ())),
+        retired=tuple(answer.get("retired", ())),
         plan=_decode_plan(answer),
         guardrails=tuple(
             decode_record(
@@ -542,10 +371,8 @@ def decode_results(answer: Mapping[str, Any]) -> "Results":
     )
 
 
-def decode_lag(answer: Mapping[str, Any]) -> "LagEstimate":
+def decode_lag(answer: Mapping[str, Any]) -> LagEstimate:
     """A `LagEstimate`."""
-    from aftereffect.lag import LagEstimate, Quantity
-
     names = {field.name for field in fields(LagEstimate)}
     known: dict[str, Any] = {}
     for name, value in _restore_numbers(answer).items():

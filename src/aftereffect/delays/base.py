@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -99,14 +99,17 @@ class Delay(Spec, ABC):
 
     def count_pending(self, arms: int) -> int:
         """The most pulls whose rewards an oracle waits for at a time, the latest among them."""
+        self._refuse_oracles()
+
+    def attributed(self, arms: int, rewards: RewardSource) -> RoundwiseEngine:
+        """How to simulate a slot for an oracle: which shares of its pull arrive when."""
+        self._refuse_oracles()
+
+    def _refuse_oracles(self) -> NoReturn:
         raise ParameterError(
             f"{self} depends on the play and does not say from which pull a reward comes: "
             "use another delay, or a policy that learns from totals"
         )
-
-    def attributed(self, arms: int, rewards: RewardSource) -> RoundwiseEngine:
-        """How to simulate a slot for an oracle: which shares of its pull arrive when."""
-        raise NotImplementedError(f"{self} can count no pending pulls")
 
 
 class ArmwiseDelay(Delay):

@@ -10,15 +10,17 @@ from typing import NamedTuple
 import numpy as np
 
 from aftereffect._core import Matrix, Slots, Vector
-from aftereffect.inference._candidates import (
+from aftereffect.inference._trial import (
     FLOOR,
     Candidate,
     Family,
+    Trial,
+    add_delayed,
     list_candidates,
     make_candidate,
+    spread_history,
     undo_delays,
 )
-from aftereffect.inference._trial import Trial, add_delayed, spread_history
 
 #: Prior standard deviations: of logarithms of lifts, of the level, and of what weekdays and hours
 #: add to the season, if the history shows a season and if there is none.

@@ -14,8 +14,13 @@ from numpy.typing import NDArray
 
 from aftereffect._core import Matrix, Slots, Vector
 from aftereffect.inference._baseline import Baseline, Baselines, Explanation, list_columns
-from aftereffect.inference._candidates import learn_season
-from aftereffect.inference._trial import Trial, add_delayed, spread_by_arm, spread_by_block
+from aftereffect.inference._trial import (
+    Trial,
+    add_delayed,
+    learn_season,
+    spread_by_arm,
+    spread_by_block,
+)
 
 #: The windows after which a baseline is learned for the first time; and it is learned again when
 #: there are so many times as many.

@@ -78,6 +78,16 @@ class Guardrail(Spec):
         return "tolerated" if high is not None and high <= self.tolerated else "not shown"
 
 
+def describe_span(low: float | None, high: float | None) -> str:
+    """An interval that does not contain 0, without signs.
+
+    >>> describe_span(-9.14, -5.0), describe_span(5.0, None)
+    ('5.0 to 9.1', 'at least 5.0')
+    """
+    ends = sorted(abs(end) for end in (low, high) if end is not None)
+    return f"{'at least ' if len(ends) == 1 else ''}{' to '.join(f'{end:.1f}' for end in ends)}"
+
+
 class GuardedArm(NamedTuple):
     """The effect of an arm on the total of a guardrail, as in `Effect`, and what it says.
 
@@ -101,9 +111,8 @@ class GuardedArm(NamedTuple):
     verdict: Verdict
 
     def describe_span(self) -> str:
-        """The interval of an arm that does harm, without signs: "5.0 to 9.1", "at least 5.0"."""
-        ends = sorted(abs(end) for end in (self.low, self.high) if end is not None)
-        return f"{'at least ' if len(ends) == 1 else ''}{' to '.join(f'{end:.1f}' for end in ends)}"
+        """The interval of an arm that does harm, without signs."""
+        return describe_span(self.low, self.high)
 
 
 class GuardrailResults(NamedTuple):

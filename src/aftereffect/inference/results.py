@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from aftereffect._core import import_optional, save_figure, show_amount, text_table
+from aftereffect._core import open_axes, save_figure, show_amount, text_table
 from aftereffect.inference._course import PlannedCourse
-from aftereffect.inference.guardrails import GuardrailResults, lay_out_guardrails
+from aftereffect.inference.guardrails import (
+    GuardrailResults,
+    describe_span,
+    lay_out_guardrails,
+)
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -55,11 +59,8 @@ class Effect(NamedTuple):
         """One sentence."""
         if self.is_shown:
             word = "more" if self.percent > 0 else "less"
-            ends = sorted(abs(end) for end in (self.low, self.high) if end is not None)
-            span = " to ".join(f"{end:.1f}" for end in ends)
-            least = "at least " if len(ends) == 1 else ""
-            amount = f"{abs(self.percent):.1f} % {word}"
-            return f"{self.arm} brings {amount} than {self.versus} ({least}{span} %)."
+            amount, span = f"{abs(self.percent):.1f} % {word}", describe_span(self.low, self.high)
+            return f"{self.arm} brings {amount} than {self.versus} ({span} %)."
         if self.low is None and self.high is None:
             return f"Not yet: too little is known to compare {self.arm} with {self.versus}."
         less = "much less" if self.low is None else f"up to {-self.low:.1f} % less"
@@ -95,9 +96,10 @@ class Results(NamedTuple):
     `history` has the effects on the control of earlier times. `unit` is the unit of the totals,
     and `slot_length` how long a slot lasts. The experiment may stop when the loss is below
     `stop_when_loss_below`: `stops` says whether it is. `guardrails` compare further totals, such as
-    complaints; `stopped` are the arms that they have stopped. `obstacle` is a sentence that says
-    why totals cannot be compared, if they cannot; then no block counts. `lost` is what the slots so
-    far are expected to have lost, against always playing the best arm; None while nothing is known.
+    complaints; `stopped` are the arms that they have stopped. Arms may also be `paused`, or
+    `retired`: then they are no candidates to ship. `obstacle` is a sentence that says why totals
+    cannot be compared, if they cannot; then no block counts. `lost` is what the slots so far are
+    expected to have lost, against always playing the best arm; None while nothing is known.
     `plan` is what the plan of the experiment promised, and `decided` the number of slots so far.
 
     Examples
@@ -132,6 +134,8 @@ class Results(NamedTuple):
     stop_when_loss_below: float | None = None
     guardrails: tuple[GuardrailResults, ...] = ()
     stopped: tuple[str, ...] = ()
+    paused: tuple[str, ...] = ()
+    retired: tuple[str, ...] = ()
     obstacle: str | None = None
     lost: float | None = None
     plan: PlannedCourse | None = None
@@ -166,6 +170,8 @@ class Results(NamedTuple):
                 for found in self.guardrails
             ],
             "stopped": list(self.stopped),
+            "paused": list(self.paused),
+            "retired": list(self.retired),
             "plan": self.plan and self.plan._asdict(),
             "planned": self.describe_plan(),
             "stops": self.stops,
@@ -192,7 +198,11 @@ class Results(NamedTuple):
             f"{arm} is stopped: it showed harm{', so do not ship it' if arm == leader else ''}."
             for arm in self.stopped
         ]
-        said = [first, *self._describe_effects(), cost, *stopped, *self.describe_rule()]
+        gone = [
+            *(f"{arm} is paused: it may be resumed." for arm in self.paused),
+            *(f"{arm} is retired: it is no candidate to ship." for arm in self.retired),
+        ]
+        said = [first, *self._describe_effects(), cost, *stopped, *gone, *self.describe_rule()]
         return [*said, *self.describe_plan(), *self.describe_lost()]
 
     def _describe_effects(self) -> list[str]:
@@ -251,8 +261,7 @@ class Results(NamedTuple):
             percents = ("-" if each is None else f"{each:+.1f} %" for each in numbers[:3])
             amounts = (show_amount(each, "+") for each in numbers[3:])
             chance = show_chance(self.probabilities[effect.arm])
-            name = f"{effect.arm} (stopped)" if effect.arm in self.stopped else effect.arm
-            rows.append((name, effect.versus, *percents, *amounts, chance))
+            rows.append((self._mark(effect.arm), effect.versus, *percents, *amounts, chance))
         level = f"{100 * self.level:g} %"
         note = (
             f"With a probability of {level}, all intervals contain the true effects, at every look"
@@ -266,13 +275,15 @@ class Results(NamedTuple):
         ]
         return "\n".join(lines)
 
+    def _mark(self, arm: str) -> str:
+        """The name of an arm, with what keeps it from being played."""
+        marks = {"retired": self.retired, "stopped": self.stopped, "paused": self.paused}
+        found = [mark for mark, arms in marks.items() if arm in arms]
+        return f"{arm} ({found[0]})" if found else arm
+
     def plot(self, ax: "matplotlib.axes.Axes | None" = None) -> "matplotlib.axes.Axes":
         """Draw the interval of each arm against the control over time. Needs the extra ``plot``."""
-        import_optional("matplotlib")
-        if ax is None:
-            from matplotlib import pyplot
-
-            ax = pyplot.figure(figsize=_FIGURE_SIZE, layout="constrained").add_subplot()
+        ax = open_axes(ax, _FIGURE_SIZE)
         is_timed = all(look.time is not None for look in self.history)
         # Times as they are on the wall: an axis has one offset from UTC only.
         at: list[Any] = [
@@ -323,12 +334,7 @@ class Results(NamedTuple):
 
     def save_plot(self, path: str | os.PathLike[str]) -> None:
         """Write the picture to a file, in the format of its suffix. Needs the extra ``plot``."""
-        import_optional("matplotlib")
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=_FIGURE_SIZE, layout="constrained")
-        self.plot(figure.add_subplot())
-        save_figure(figure, path)
+        save_figure(self.plot, _FIGURE_SIZE, path)
 
 
 def show_chance(chance: float) -> str:

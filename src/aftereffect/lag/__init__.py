@@ -28,7 +28,7 @@ from aftereffect._core import (
     Vector,
     check_float,
     check_int,
-    import_optional,
+    open_axes,
     save_figure,
     short_repr,
 )
@@ -169,11 +169,7 @@ class LagEstimate:
 
     def plot(self, ax: "matplotlib.axes.Axes | None" = None) -> "matplotlib.axes.Axes":
         """Draw the share that has arrived by each lag, with its band. Needs the extra ``plot``."""
-        import_optional("matplotlib")
-        if ax is None:
-            from matplotlib import pyplot
-
-            ax = pyplot.figure(figsize=_FIGURE_SIZE, layout="constrained").add_subplot()
+        ax = open_axes(ax, _FIGURE_SIZE)
         low, high, band = self.arrived_low, self.arrived_high, f"{self.level:.0%} band"
         ax.fill_between(self.lags, low, high, step="post", alpha=0.25, lw=0, label=band)
         ax.step(self.lags, self.arrived, where="post", label="arrived by then")
@@ -188,12 +184,7 @@ class LagEstimate:
 
     def save_plot(self, path: str | os.PathLike[str]) -> None:
         """Write the picture to a file, in the format of its suffix. Needs the extra ``plot``."""
-        import_optional("matplotlib")
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=_FIGURE_SIZE, layout="constrained")
-        self.plot(figure.add_subplot())
-        save_figure(figure, path)
+        save_figure(self.plot, _FIGURE_SIZE, path)
 
 
 def estimate_lag(

@@ -17,15 +17,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from aftereffect._core import parse, short_repr
 from aftereffect.errors import ConflictError, InputError, ParameterError
 from aftereffect.inference import Guardrail
 from aftereffect.live._slot_clock import find_zone, make_clock
-from aftereffect.live.records import SlotRecord, TotalRecord, TotalsInput
-from aftereffect.live.status import Status
 from aftereffect.rewards import Columns, read_cell_number, read_cell_time, read_columns, read_query
+
+if TYPE_CHECKING:
+    from aftereffect.live import ExperimentLike
 
 _SLOT, _TIME, _TOTAL, _ARM = "slot", "time", "total", "arm"
 #: The suffixes of files with totals.
@@ -38,26 +39,6 @@ _SETTLED = 2.0
 Row: TypeAlias = tuple[
     int | datetime, float | None, str | None, dict[str, float | None], dict[str, float | None]
 ]
-
-
-class TotalsTarget(Protocol):
-    """An experiment that can be told totals, here or on a service."""
-
-    def status(self) -> Status:
-        """The status of the experiment."""
-
-    def history(self, after: int = -1, limit: int | None = None) -> list[SlotRecord]:
-        """The slots after one, at most so many."""
-
-    def tell_many(
-        self,
-        totals: TotalsInput,
-        *,
-        revise: bool = False,
-        confirm: bool = False,
-        key: str | None = None,
-    ) -> list[TotalRecord]:
-        """Record many totals at once, all or none."""
 
 
 class FeedForm(NamedTuple):
@@ -103,7 +84,9 @@ PLAIN = FeedForm()
 
 
 def find_form(
-    experiment: TotalsTarget, columns: Mapping[str, str] | None = None, timezone: str | None = None
+    experiment: "ExperimentLike",
+    columns: Mapping[str, str] | None = None,
+    timezone: str | None = None,
 ) -> FeedForm:
     """What the feed of an experiment has.
 
@@ -227,7 +210,7 @@ def _read_times(table: Columns, form: FeedForm) -> list[datetime]:
     return times
 
 
-def leave_out_unplayed(experiment: TotalsTarget, rows: Sequence[Row]) -> list[Row]:
+def leave_out_unplayed(experiment: "ExperimentLike", rows: Sequence[Row]) -> list[Row]:
     """The rows without those of slots before the first, or that were skipped.
 
     If a row of a skipped slot says which arm was played, it stays.
@@ -314,7 +297,7 @@ class FolderFeed:
 
     def __init__(
         self,
-        experiment: TotalsTarget,
+        experiment: "ExperimentLike",
         folder: str | os.PathLike[str],
         *,
         columns: Mapping[str, str] | None = None,

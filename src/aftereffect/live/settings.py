@@ -15,6 +15,7 @@ from aftereffect._core import (
     Calendar,
     SlotKernels,
     as_spec,
+    check_columns,
     check_float,
     check_int,
     check_names,
@@ -420,16 +421,8 @@ def _check_guardrails(guardrails: object, covariates: Sequence[str]) -> tuple[Gu
             f"guardrails must be at most {MAX_GUARDRAILS}, so that each has its part of the level, "
             f"got {len(known)}"
         )
-    names = check_names("guardrails", [guardrail.name for guardrail in known], "a guardrail")
-    columns = {*SLOT_COLUMNS, *(name.lower() for name in covariates)}
-    for number, name in enumerate(names):
-        if name.lower() in columns or '"' in name:
-            raise ParameterError(
-                f"a guardrail must not have quotes or the name of another column, got {name!r}: "
-                "choose another name"
-            )
-        if name.lower() in (other.lower() for other in names[:number]):
-            raise ParameterError(f"guardrails must differ by more than capitals, got {name!r}")
+    others = {*SLOT_COLUMNS, *(name.lower() for name in covariates)}
+    check_columns("guardrails", [guardrail.name for guardrail in known], "a guardrail", others)
     return known
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aftereffect._core import (
+    Calendar,
     __version__,
     atomic_write,
     check_writable,
@@ -24,7 +25,7 @@ from aftereffect.inference import PlannedCourse
 from aftereffect.planning._history import Description
 from aftereffect.planning._promises import Estimate, Promise
 from aftereffect.planning._worlds import POWER_LIFTS
-from aftereffect.rewards import SlotName
+from aftereffect.rewards import SLOT_LENGTHS, SlotName
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -96,7 +97,7 @@ class Plan:
     @property
     def slots_per_week(self) -> int:
         """The number of slots of a week."""
-        return {"15min": 672, "1h": 168, "1d": 7, "1w": 1}[self.slot]
+        return Calendar(SLOT_LENGTHS[self.slot][1]).slots_per_week
 
     @property
     def digest(self) -> str:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from aftereffect._core import Vector
-from aftereffect.planning._outcomes import Outcome
+from aftereffect.planning._designs import Outcome
 from aftereffect.planning._worlds import POWER_LIFTS
 
 #: The share of worlds in which a lift must be found, and the ends of bands.
@@ -89,10 +89,10 @@ class Promise(NamedTuple):
         for name, value in (self._asdict() | smallest).items():
             if isinstance(value, Estimate):
                 row |= {name: value.mean, f"{name}_error": value.error}
+            elif name in smallest:  # no lift is found
+                row |= {name: None, f"{name}_error": None}
             elif name != "smallest":
-                row |= (
-                    {name: value} if name not in smallest else {name: value, f"{name}_error": value}
-                )
+                row[name] = value
         return row
 
     @classmethod

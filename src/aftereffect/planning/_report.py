@@ -20,10 +20,11 @@ main { max-width: 60rem; margin: 0 auto; padding: 1rem; }
 .table { overflow-x: auto; } table { border-collapse: collapse; margin: 1rem 0; font-size: .9rem; }
 caption { text-align: left; padding-bottom: .5rem; } img { max-width: 100%; }
 th, td { padding: .25rem .6rem; border-bottom: 1px solid #ccc; text-align: right; }
-th:first-child, td:first-child { text-align: left; } pre { overflow-x: auto; background: #f4f4f4; padding: .6rem; }
+th:first-child, td:first-child { text-align: left; }
+pre { overflow-x: auto; background: #f4f4f4; padding: .6rem; }
 @media (prefers-color-scheme: dark) { body { color: #ddd; background: #181818; }
  img { background: #fff; } pre { background: #2a2a2a; } th, td { border-color: #444; } }
-"""  # noqa: E501  # style sheets are read by browsers
+"""
 
 
 def draw(plan: "Plan") -> "matplotlib.figure.Figure":

@@ -30,7 +30,7 @@ from aftereffect.policies.delayed_indices import (
     DelayedUcb,
     DelayedUcb1,
 )
-from aftereffect.policies.delayed_weights import DelayedLeader, Dew, Dexp3, Skipper
+from aftereffect.policies.delayed_weights import DelayedLeader, Dew, Dexp3, LiDexp3, Skipper
 from aftereffect.policies.exp3 import ArsExp3, Exp3, MiniBatch
 from aftereffect.policies.floors import (
     MAX_FLOORS,
@@ -41,6 +41,7 @@ from aftereffect.policies.floors import (
     slot_floors,
 )
 from aftereffect.policies.odaaf import GeneralizedOdaaf, Odaaf
+from aftereffect.policies.patient_bandits import AdaptivePatientBandits, PatientBandits
 from aftereffect.policies.planned_switchback import FixedSwitchback, OptimalSwitchback
 from aftereffect.policies.queues import Bold, QpmD
 from aftereffect.policies.settle_ucb import SettleUcb
@@ -48,6 +49,7 @@ from aftereffect.policies.settle_ucb import SettleUcb
 __all__ = [
     "MAX_FLOORS",
     "MAX_REMEMBERED",
+    "AdaptivePatientBandits",
     "AdaptiveSwitchback",
     "ArsClw",
     "ArsExp3",
@@ -68,10 +70,12 @@ __all__ = [
     "Floors",
     "GeneralizedOdaaf",
     "Kernels",
+    "LiDexp3",
     "MiniBatch",
     "Odaaf",
     "OptimalSwitchback",
     "Params",
+    "PatientBandits",
     "Policy",
     "QpmD",
     "Recording",

@@ -41,9 +41,7 @@ class CalendarPolicy(Policy):
     def with_calendar(self, calendar: Calendar) -> Policy:
         if self.slots_per_day is not None:
             return self
-        return replace(  # type: ignore[type-var]  # every policy is a dataclass
-            self, slots_per_day=calendar.slots_per_day, first=calendar.first
-        )
+        return replace(self, slots_per_day=calendar.slots_per_day, first=calendar.first)
 
 
 def scratch_size(slots: int, slots_per_week: int) -> int:

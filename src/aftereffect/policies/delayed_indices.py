@@ -443,14 +443,7 @@ class DelayedUcb(_FromExpectedArrivals):
 class DelayedKlUcb(_FromExpectedArrivals):
     """DelayedKLUCB: DelayedUCB with an index by the divergence of Poisson laws: an oracle.
 
-    Parameters
-    ----------
-    delay
-        The law of the lags, the same for all arms. A simulation fills in the true one.
-    window
-        The largest lag that counts; all that the law has, if not given.
-    epsilon
-        The confidence is (1 + epsilon) ln t. The proof wants it above 0.
+    Its parameters are those of `DelayedUcb`.
 
     Examples
     --------

@@ -39,7 +39,10 @@ from aftereffect.rewards import OTHER_SEPARATORS
 if TYPE_CHECKING:
     import polars
 
+__all__ = ["Clicks", "Coupons", "load_coupon", "load_outbrain"]
+
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
+Ids: TypeAlias = npt.NDArray[np.int64]
 
 #: Bytes in a block: enough that parsing takes longer than handling, and few beside the memory.
 BLOCK = 8 << 20
@@ -284,10 +287,6 @@ class Table:
 def _split(text: str, mark: str) -> list[str]:
     return [name.strip('"') for name in text.split(mark)]
 
-
-__all__ = ["Clicks", "Coupons", "load_coupon", "load_outbrain"]
-
-Ids: TypeAlias = npt.NDArray[np.int64]
 
 CLICKS = Table(
     "clicks_train", {"display_id": INTEGER, "ad_id": INTEGER, "clicked": INTEGER}, missing=r"\N"

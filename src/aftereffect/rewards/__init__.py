@@ -38,6 +38,7 @@ from aftereffect.rewards.laws import (
 from aftereffect.rewards.schedules import (
     DrawnArm,
     DrawnRewards,
+    MultiScaleWalk,
     Recorded,
     RewardTable,
     Rows,
@@ -62,6 +63,7 @@ __all__ = [
     "DrawnArm",
     "DrawnRewards",
     "History",
+    "MultiScaleWalk",
     "Recorded",
     "RecordedTotals",
     "RewardKernels",

@@ -10,7 +10,7 @@ import gzip
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager
 from datetime import date, datetime, time
 from io import TextIOWrapper
 from itertools import islice
@@ -107,8 +107,7 @@ def read_query(url: str, query: str, wanted: Sequence[str], texts: Sequence[str]
     """Read columns of the answer to a SQL query; nothing is changed in the database."""
     sa: Any = import_optional("sqlalchemy")
     try:
-        engine = sa.create_engine(_check_database(sa, url))
-        with engine.connect() as connection:
+        with _connect(sa, url) as connection:
             answer = connection.exec_driver_sql(query)
             if not answer.returns_rows:
                 raise InputError("the query must be a SELECT, got one that answers with no rows")
@@ -118,10 +117,18 @@ def read_query(url: str, query: str, wanted: Sequence[str], texts: Sequence[str]
     except (sa.exc.SQLAlchemyError, ImportError) as error:
         reason = " ".join(str(getattr(error, "orig", None) or error).split())
         raise InputError(f"the query of the totals failed: {reason}") from None
-    finally:
-        with suppress(UnboundLocalError):
-            engine.dispose()
     return _gather("the query", names, wanted, texts, enumerate(rows, 1))
+
+
+@contextmanager
+def _connect(sa: Any, url: str) -> Iterator[Any]:
+    """A connection for one query."""
+    engine = sa.create_engine(_check_database(sa, url))
+    try:
+        with engine.connect() as connection:
+            yield connection
+    finally:
+        engine.dispose()
 
 
 def _check_database(sa: Any, url: str) -> Any:
@@ -216,8 +223,7 @@ def _find_decimal(
     doubtful: tuple[int, str] | None = None
     for column in cells.values():
         for line, cell in zip(lines, column, strict=True):
-            found = _EITHER.fullmatch(cell.strip()) if isinstance(cell, str) else None
-            if found is None or not isinstance(cell, str):
+            if not isinstance(cell, str) or (found := _EITHER.fullmatch(cell.strip())) is None:
                 continue
             mark, point, whole = found["mark"], found["point"], found["whole"]
             if point is not None:

@@ -17,7 +17,7 @@ from aftereffect._core import (
     Matrix,
     Spec,
     Vector,
-    check_names,
+    check_columns,
     check_sequence,
     short_repr,
     suggest,
@@ -60,18 +60,10 @@ def check_covariates(names: object, reserved: Sequence[str] = _COLUMNS) -> tuple
     >>> check_covariates(["temperature", "rain"])
     ('temperature', 'rain')
     """
-    known = check_names("covariates", check_sequence("covariates", names), "a covariate")
-    if len(known) > MAX_COVARIATES:
-        raise ParameterError(f"covariates must be at most {MAX_COVARIATES}, got {len(known)}")
-    for number, name in enumerate(known):
-        if name.lower() in reserved or '"' in name:
-            raise ParameterError(
-                f"a covariate must not have quotes or the name of another column, got {name!r}: "
-                "choose another name"
-            )
-        if name.lower() in (other.lower() for other in known[:number]):
-            raise ParameterError(f"covariates must differ by more than capitals, got {name!r}")
-    return known
+    given = check_sequence("covariates", names)
+    if len(given) > MAX_COVARIATES:
+        raise ParameterError(f"covariates must be at most {MAX_COVARIATES}, got {len(given)}")
+    return check_columns("covariates", given, "a covariate", reserved)
 
 
 def read_timed_totals(path: str, covariates: Sequence[str] = ()) -> list[TimedTotal]:
@@ -258,11 +250,11 @@ class RecordedTotals(Spec):
         return History(fill_holes(self.totals), 0, np.zeros((len(self.totals), 0)))
 
 
-def as_history(value: object) -> RecordedTotals:
-    """Recorded totals, from themselves or from an array."""
+def as_history(value: Any) -> RecordedTotals:
+    """Recorded totals, from themselves or from an array; they check what they are made of."""
     if isinstance(value, RecordedTotals):
         return value
-    return RecordedTotals(value)  # type: ignore[arg-type]  # it checks what it is given
+    return RecordedTotals(value)
 
 
 def _check_totals(values: ArrayLike) -> Vector:

@@ -6,6 +6,7 @@ the rewards themselves.
 """
 
 import hashlib
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -68,11 +69,11 @@ class Schedule(Spec, ABC):
         """The first slots: the paying arm of each, if one pays 1; else a table by slot and arm."""
 
 
-def as_schedule(value: object) -> Schedule:
-    """A schedule from a schedule, its spec string, or an array."""
+def as_schedule(value: Any) -> Schedule:
+    """A schedule from a schedule, its spec string, or an array, which `Recorded` checks."""
     if isinstance(value, (Schedule, str)):
         return as_spec(value, Schedule)
-    return Recorded(value)  # type: ignore[arg-type]  # it checks what it is given
+    return Recorded(value)
 
 
 class _Drawn(Schedule):
@@ -209,6 +210,87 @@ class DrawnRewards(_Drawn):
 
     def _piece(self, rng: np.random.Generator, slots: int) -> Rows:
         return (rng.random((slots, self.arms)) < self.means).astype(np.uint8)
+
+
+@register
+@dataclass(frozen=True)
+class MultiScaleWalk(Schedule):
+    """The losses of Dekel, Ding, Koren and Peres (2014): one arm is better by little, all drift.
+
+    The loss of every arm in slot t is W_t + 1/2, cut off at 0 and 1, where t counts from 1 and W is
+    a walk in steps of all scales: W_t is W_s plus a normal step, where s is t without the lowest 1
+    among its binary digits. One arm loses less, by a gap of K^(1/3) T^(-1/3) / (9 log2 T); steps
+    have a standard deviation of 1 / (9 log2 T). Rewards are 1 minus losses.
+
+    The average drifts, so that an arm must be compared with another one soon after it. Where each
+    such comparison costs something, no policy can keep its regret below the order of
+    T^(2/3) / log T. The constants were noted from memory and not compared with the paper.
+
+    Parameters
+    ----------
+    slots
+        T, how many slots there are.
+    arms
+        K, the number of arms.
+    best
+        The arm that is better; drawn by the seed if not given.
+    seed
+        Which of all such schedules.
+
+    Examples
+    --------
+    >>> MultiScaleWalk(1_000, best=1).rows(3).round(3).tolist()
+    [[0.501, 0.503], [0.493, 0.494], [0.492, 0.493]]
+    """
+
+    slots: int
+    arms: int = 2
+    best: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        arms = check_int("arms", self.arms, at_least=2, at_most=np.iinfo(np.int16).max)
+        self._set(
+            slots=check_int("slots", self.slots, at_least=2, at_most=MAX_DRAWN_BYTES // (8 * arms)),
+            arms=arms,
+            seed=check_int("seed", self.seed, at_most=_MAX_SEED),
+        )
+        if self.best is not None:
+            self._set(best=check_int("best", self.best, at_most=arms - 1))
+
+    @property
+    def length(self) -> int:
+        return self.slots
+
+    @property
+    def step(self) -> float:
+        """The standard deviation of the steps."""
+        return 1 / (9 * math.log2(self.slots))
+
+    @property
+    def gap(self) -> float:
+        """How much less the best arm loses in each slot, unless that is cut off."""
+        return math.cbrt(self.arms / self.slots) * self.step
+
+    def rows(self, slots: int) -> Rows:
+        return _draw_walk(self)[:slots]
+
+
+@lru_cache(maxsize=2)
+def _draw_walk(schedule: MultiScaleWalk) -> Rows:
+    """The rewards of all slots."""
+    rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(schedule.seed)))
+    drawn = int(rng.integers(schedule.arms))
+    walk = np.append(0.0, schedule.step * rng.standard_normal(schedule.slots))
+    for digit in reversed(range(schedule.slots.bit_length())):
+        lowest = 2**digit  # the lowest 1 of all these slots; they follow those where it is higher
+        ends = walk[lowest :: 2 * lowest]
+        ends += walk[: schedule.slots + 1 - lowest : 2 * lowest]
+    losses = np.repeat(walk[1:, None] + 0.5, schedule.arms, axis=1)
+    losses[:, drawn if schedule.best is None else schedule.best] -= schedule.gap
+    rows: Rows = 1.0 - np.clip(losses, 0.0, 1.0, out=losses)
+    rows.setflags(write=False)  # it is cached, and shared
+    return rows
 
 
 @dataclass(frozen=True, repr=False)

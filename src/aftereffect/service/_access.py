@@ -18,7 +18,12 @@ from aftereffect._core import short_repr
 from aftereffect.errors import CorruptionError, StorageError
 from aftereffect.live import Storage
 from aftereffect.service import SCOPES, Scope, find_scope
-from aftereffect.service._errors import REASON, RefusalError, error_response
+from aftereffect.service._errors import (
+    REASON,
+    RefusalError,
+    error_response,
+    refuse_for_storage,
+)
 from aftereffect.service._experiments import OpenExperiments
 from aftereffect.service._monitoring import Metrics
 
@@ -230,11 +235,8 @@ def _look_up(storage: Storage, token: str | None, *, local: bool) -> tuple[Scope
         scope = find_scope(token, storage) if token else None
         return scope, scope is None and local and not storage.has_tokens()
     except StorageError as error:  # not authenticated yet, so the answer has no details
-        message = (
-            "the storage cannot be reached or read: try again; the service's log has the reason"
-        )
         status = 500 if isinstance(error, CorruptionError) else 503
-        raise RefusalError(status, message, reason=" ".join(str(error).split())) from None
+        raise refuse_for_storage(status, error) from None
 
 
 def _check_local(request: Request) -> None:

@@ -56,6 +56,10 @@ UNLIKELY = {
     428: "The total is far from all earlier totals: if it is right, send it with `confirm`."
 }
 
+#: All that an answer says of a failed storage: its own message may name its address, user or path.
+_STORAGE_FAILED = (
+    "the storage cannot be reached, read or written: try again; the service's log has the reason"
+)
 #: The key in a request's scope of what the log says about a failure.
 REASON = "aftereffect.reason"
 #: The name of a form in the path of a field that may have several: ``NewTotal``, ``list[...]``.
@@ -92,6 +96,11 @@ class RefusalError(Exception):
         self.status, self.message, self.field = status, message, field
         #: For the log, where it may say more than the answer.
         self.reason = reason or message
+
+
+def refuse_for_storage(status: int, error: StorageError) -> RefusalError:
+    """The refusal of a request whose storage has failed; the reason is only logged."""
+    return RefusalError(status, _STORAGE_FAILED, reason=" ".join(str(error).split()))
 
 
 def document_errors(
@@ -137,12 +146,8 @@ def install_error_handlers(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
         )
         text = " ".join(str(error).split())
         request.scope[REASON] = text
-        # The message of a storage may name its address, user or path: only the log has it.
         if isinstance(error, StorageError) and not isinstance(error, CorruptionError):
-            message = (
-                "the storage cannot be reached, read or written: try again; "
-                "the service's log has the reason"
-            )
+            message = _STORAGE_FAILED
         else:
             message = text.replace(request.app.state.experiments.storage.url, "the storage")
         return error_response(status, message, getattr(error, "field", None), **further)

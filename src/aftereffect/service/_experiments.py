@@ -20,7 +20,7 @@ from fastapi.routing import APIRoute
 from aftereffect.errors import StorageError
 from aftereffect.live import Experiment, Storage
 from aftereffect.service._cache import NamedCache, Scans, open_experiment
-from aftereffect.service._errors import RefusalError
+from aftereffect.service._errors import RefusalError, refuse_for_storage
 from aftereffect.service._monitoring import Metrics
 from aftereffect.service._worker import Worker
 
@@ -265,10 +265,7 @@ class OpenExperiments:
         try:
             await self.pools["health"].run(self.storage.prepare)
         except StorageError as error:
-            message = (
-                "the storage cannot be reached, read or written: the service's log has the reason"
-            )
-            return RefusalError(503, message, reason=" ".join(str(error).split()))
+            return refuse_for_storage(503, error)
         except RefusalError as refusal:
             return refusal
         return None

@@ -81,23 +81,18 @@ _SLOT_SCHEMA = WithJsonSchema(
 )
 Slot = Annotated[int | str, BeforeValidator(check_slot), _SLOT_SCHEMA]
 SlotInPath = Annotated[int | str, BeforeValidator(read_slot), _SLOT_SCHEMA]
+_AnyKey = Annotated[
+    str, Field(min_length=1, max_length=MAX_KEY_LENGTH, pattern=r"^[!-~]([ -~]*[!-~])?$")
+]
 Key = Annotated[
-    str,
+    _AnyKey,
     Field(
-        min_length=1,
-        max_length=MAX_KEY_LENGTH,
-        pattern=r"^[!-~]([ -~]*[!-~])?$",
-        description="Chosen by the client for one slot. The same key always gives the same slot.",
+        description="Chosen by the client for one slot. The same key always gives the same slot."
     ),
 ]
 BatchKey = Annotated[
-    str,
-    Field(
-        min_length=1,
-        max_length=MAX_KEY_LENGTH,
-        pattern=r"^[!-~]([ -~]*[!-~])?$",
-        description="Chosen by the client for one batch of totals, which is then recorded once.",
-    ),
+    _AnyKey,
+    Field(description="Chosen by the client for one batch of totals, which is then recorded once."),
 ]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=MAX_FLOORS)]
@@ -118,8 +113,6 @@ Covariates = Annotated[
         examples=[{"temperature": 3.5}],
     ),
 ]
-
-
 Guardrails = Annotated[
     dict[str, Finite | None],
     Field(
@@ -389,6 +382,25 @@ class NewTotals(Strict):
     totals: Annotated[list[ListedTotal | ListedMissing], Field(max_length=MAX_TOTALS)]
     revise: Revise = False
     confirm: Confirm = False
+
+
+ArmNames = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]],
+    Field(max_length=MAX_ARMS),
+]
+
+
+class ArmChanges(Strict):
+    """Arms that come and go, from the next slot on: all of these changes are made, or none."""
+
+    add: Annotated[
+        ArmNames, Field(description="New arms. No name is used twice.", examples=[["D"]])
+    ] = []
+    pause: Annotated[
+        ArmNames, Field(description="Arms that are not played until they are resumed.")
+    ] = []
+    resume: Annotated[ArmNames, Field(description="Arms that are paused.")] = []
+    retire: Annotated[ArmNames, Field(description="Arms that are never played again.")] = []
 
 
 class NewGap(Strict):

@@ -48,8 +48,9 @@ from aftereffect.simulation._replications import (
     prepare,
     recipe_of,
     run_batch,
+    trace_run,
 )
-from aftereffect.simulation._runs import PolicyRuns, Trace, trace_run
+from aftereffect.simulation._runs import Digest, OfAll, PolicyRuns, Trace
 from aftereffect.simulation._study import FINAL_HEADINGS, STUDY_SUFFIXES, Study
 from aftereffect.simulation._workers import (
     Workers,
@@ -78,8 +79,10 @@ __all__ = [
     "BatchResult",
     "ChunkResult",
     "CurveStyle",
+    "Digest",
     "EngineChoice",
     "EngineRequest",
+    "OfAll",
     "Plan",
     "PolicyRuns",
     "Runs",

@@ -55,7 +55,7 @@ from aftereffect.simulation._driver import (
 require_extra("simulation")
 
 import numba  # noqa: E402 - the line above says which extra is missing
-from numba.extending import register_jitable  # noqa: E402
+from numba.extending import register_jitable  # noqa: E402 - as above
 
 _UNUSED_DAYS = 30
 #: An empty file in a driver's folder that numba takes for its source.
@@ -430,7 +430,7 @@ def _skip_callees(codegen: Any) -> None:
     library: Any = codegen._library_class
     set_env = codegen.set_env
 
-    class Library(library):  # type: ignore[misc]
+    class Library(library):  # type: ignore[misc]  # numba has no types
         def _optimize_final_module(self) -> None:
             if self.name not in _callees:
                 super()._optimize_final_module()

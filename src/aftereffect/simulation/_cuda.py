@@ -5,12 +5,16 @@ replication changes lies in the thread's own memory, which is fast, as far as th
 shapes of these arrays are part of the code. Other arrays lie in the memory of the device. There the
 same number of all replications is side by side, because threads that run together read it together.
 These arrays can be of single precision; parameters, bandits and results are of double precision.
+
+Results are copied to the computer. Or they are measured on the device, and a digest is copied.
 """
 
 import inspect
 import math
 import threading
 import time
+import weakref
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -24,23 +28,24 @@ from aftereffect._core import (
     Params,
     Slots,
     State,
-    require_extra,
+    name_extra,
 )
 from aftereffect.errors import ParameterError
 from aftereffect.policies import Kernels, map_arrays
 from aftereffect.simulation._compiled import Clones, one_line_error
 from aftereffect.simulation._driver import make_driver
 from aftereffect.simulation._philox import METHODS, STREAM_WORDS, Stream, seed_key
+from aftereffect.simulation._runs import GROUP, Digest, find_bin, measure_group
 
-require_extra("gpu")
-if not hasattr(np, "row_stack"):  # numba-cuda 0.30 names it, NumPy 2.5 does not have it
-    np.row_stack = np.vstack  # noqa: NPY201
-import numba  # noqa: E402
-import numba.cuda as _untyped_cuda  # noqa: E402
-import numba.cuda.core.config  # noqa: E402
-import numba.cuda.core.errors  # noqa: E402
-import numba.cuda.extending  # noqa: E402
-import numba.cuda.types  # noqa: E402
+with name_extra("gpu"):
+    if not hasattr(np, "row_stack"):
+        np.row_stack = np.vstack  # noqa: NPY201  # numba-cuda 0.30 names it, NumPy 2.5 lacks it
+    import numba
+    import numba.cuda as _untyped_cuda
+    import numba.cuda.core.config
+    import numba.cuda.core.errors
+    import numba.cuda.extending
+    import numba.cuda.types
 
 cuda: Any = _untyped_cuda
 _config: Any = numba.config
@@ -57,6 +62,8 @@ MAX_LAUNCH = 2**24
 _MEMORY_SHARE = 0.8
 #: Launches of this process take turns, so that each has the device and its memory for itself.
 _turn = threading.Lock()
+#: The driver that played last, which holds memory of the device while it lives.
+_last: "weakref.ref[DeviceDriver] | None" = None
 #: Kernels and their clones, by what they do: studies that differ only in numbers share one.
 _kernels: dict[Any, tuple[Any, Clones]] = {}
 
@@ -118,43 +125,117 @@ class DeviceDriver:
         """
         with _turn:
             begin = time.perf_counter()
-            most = self._find_most(len(checkpoints))
-            for first in range(0, len(replications), most):
-                part = slice(first, first + most)
-                self._launch(
-                    (horizon, _send(np.array(checkpoints, dtype=np.int64))),
-                    (np.uint64(seed_key(seed)), replications[first]),
-                    (regret[part], pulls[part], rounds[part]),
-                    block,
-                )
+            for part, there in self._launch(seed, replications, horizon, checkpoints, block):
+                for each, into in zip(there, (regret, pulls, rounds), strict=True):
+                    each.copy_to_host(into[part])
             return time.perf_counter() - begin
 
-    def _find_most(self, checkpoints: int) -> int:
-        """How many replications one launch can hold."""
+    def digest(
+        self,
+        seed: int,
+        replications: range,
+        horizon: int,
+        checkpoints: tuple[int, ...],
+        regret: Matrix,
+        pulls: Matrix,
+        rounds: Slots,
+        into: Digest,
+        block: int = BLOCK,
+    ) -> tuple[float, int | None]:
+        """Do the same, but leave a digest, and only as many results as there is room for.
+
+        It returns the seconds too, and which replication ended early, if one did.
+        """
+        with _turn:
+            begin = time.perf_counter()
+            counts = cuda.to_device(into.counts)
+            for part, there in self._launch(seed, replications, horizon, checkpoints, block, GROUP):
+                count = there[0].shape[0]
+                groups = slice(part.start // GROUP, part.start // GROUP - (-count // GROUP))
+                pairs = (there[0], into.regret[groups]), (there[1], into.pulls[groups])
+                for table, found in pairs:
+                    measured = cuda.device_array(found.shape)
+                    _measure[_count_blocks(found[..., 0].size), BLOCK](table, measured)
+                    measured.copy_to_host(found)
+                _count[_count_blocks(there[0].size), BLOCK](there[0], counts)
+                played = there[2].copy_to_host()
+                if played.min() < 0:
+                    return 0.0, replications[part.start + int(np.argmin(played))]
+                into.rounds[groups] = np.add.reduceat(played, range(0, count, GROUP))
+                kept = min(max(len(rounds) - part.start, 0), count)
+                for each, whole in zip(there, (regret, pulls, rounds), strict=True):
+                    if kept:
+                        each[:kept].copy_to_host(whole[part.start : part.start + kept])
+            counts.copy_to_host(into.counts)
+            return time.perf_counter() - begin, None
+
+    def release(self) -> None:
+        """Give back the memory that launches took; the next takes some again."""
+        self._room, self._shared = 0, ()
+        if not _IS_SIMULATED:
+            cuda.current_context().deallocations.clear()
+
+    def _find_most(self, checkpoints: int, group: int) -> int:
+        """How many replications one launch can hold, in whole groups."""
         free, _ = cuda.current_context().get_memory_info()
         held = sum(each.nbytes for each in self._shared)
         needed = 8 * (checkpoints + self._arms + 1)
         needed += self._real.itemsize * sum(math.prod(shape) for shape in self._shapes)
         most = int(min(_MEMORY_SHARE * (free + held) / needed, MAX_LAUNCH))
-        if most < 1:
+        if most < group:
+            what = "one replication needs" if group == 1 else f"{group:,} replications need"
             raise ParameterError(
-                f"one replication needs {needed:,} bytes, more than the GPU has free: "
+                f"{what} {needed * group:,} bytes, more than the GPU has free: "
                 "use the engine 'roundwise'"
             )
-        return most
+        return most - most % group
 
-    def _launch(self, settings: Any, stream: Any, results: Any, block: int) -> None:
-        count = len(results[0])
-        if count > self._room:
-            self._room, self._shared = count, ()  # what was taken is free before more is
-            self._shared = tuple(
-                cuda.device_array((*shape, count), self._real) for shape in self._shapes
+    def _launch(
+        self,
+        seed: int,
+        replications: range,
+        horizon: int,
+        checkpoints: tuple[int, ...],
+        block: int,
+        group: int = 1,
+    ) -> Iterator[tuple[slice, tuple[Any, Any, Any]]]:
+        """Play them in as many launches as memory asks for, each of whole groups but the last.
+
+        Yields where the replications of a launch are, and their results on the device.
+        """
+        self._take_over()
+        most = self._find_most(len(checkpoints), group)
+        settings = horizon, _send(np.array(checkpoints, dtype=np.int64))
+        key = np.uint64(seed_key(seed))
+        for first in range(0, len(replications), most):
+            count = min(most, len(replications) - first)
+            if count > self._room:
+                self._room, self._shared = count, ()  # what was taken is free before more is
+                self._shared = tuple(
+                    cuda.device_array((*shape, count), self._real) for shape in self._shapes
+                )
+            there = (
+                cuda.device_array((count, len(checkpoints))),
+                cuda.device_array((count, self._arms)),
+                cuda.device_array(count, np.int64),
             )
-        there = [cuda.device_array(each.shape, each.dtype) for each in results]
-        groups = -(-count // block)
-        self._kernel[groups, block](*self._given, *settings, *stream, *there, self._shared)
-        for each, into in zip(there, results, strict=True):
-            each.copy_to_host(into)  # waits for the device, while other threads run
+            stream = key, replications[first]
+            groups = -(-count // block)
+            self._kernel[groups, block](*self._given, *settings, *stream, *there, self._shared)
+            yield slice(first, first + count), there
+
+    def _take_over(self) -> None:
+        """Have the device's memory for itself: the driver that played last gives its own back."""
+        global _last
+        last = None if _last is None else _last()
+        if last is not None and last is not self:
+            last.release()
+        _last = weakref.ref(self)
+
+
+def _count_blocks(cells: int) -> int:
+    """How many groups of threads have one for each cell."""
+    return -(-cells // BLOCK)
 
 
 def _send(array: Any) -> Any:
@@ -289,8 +370,32 @@ def _offer_methods() -> None:
         def choose(*given: Any, function: Any = clones.root) -> Any:
             return function if given[0] == words else None
 
-        choose.__signature__ = inspect.signature(clones.root)  # type: ignore[attr-defined]
+        choose.__signature__ = inspect.signature(clones.root)  # type: ignore[attr-defined]  # Python reads it
         _extending.overload_method(_types.Array, name)(choose)
+
+
+_find_bin: Any = cuda.jit(find_bin, device=True)
+_measure_group: Any = cuda.jit(measure_group, device=True)
+
+
+@cuda.jit  # type: ignore[untyped-decorator]
+def _measure(table: Any, found: Any) -> None:
+    """A thread measures a column of a group."""
+    cell = cuda.grid(1)
+    columns = found.shape[1]
+    if cell < found.shape[0] * columns:
+        group, column = cell // columns, cell % columns
+        _measure_group(table, group, column, found[group, column])
+
+
+@cuda.jit  # type: ignore[untyped-decorator]
+def _count(table: Any, counts: Any) -> None:
+    """A thread counts a number of a table."""
+    cell = cuda.grid(1)
+    columns = table.shape[1]
+    if cell < table.shape[0] * columns:
+        row, column = cell // columns, cell % columns
+        cuda.atomic.add(counts, (column, _find_bin(table[row, column])), 1)
 
 
 _FAILURES: tuple[type[BaseException], ...] = ()

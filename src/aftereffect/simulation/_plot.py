@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from aftereffect._core import Slots, import_optional, save_figure
+from aftereffect._core import Slots, open_axes, save_figure
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -53,11 +53,7 @@ LEGEND: dict[str, Any] = {"frameon": False, "fontsize": "small", "handlelength":
 
 def plot_regret(study: Curves, ax: "matplotlib.axes.Axes | None" = None) -> "matplotlib.axes.Axes":
     """Plot mean regret against time on a logarithmic axis, with 95 % bands of the mean."""
-    import_optional("matplotlib")
-    if ax is None:
-        from matplotlib import pyplot
-
-        ax = pyplot.figure(figsize=SIZE, layout="constrained").add_subplot()
+    ax = open_axes(ax, SIZE)
     styles = default_styles(runs.label for runs in study.runs)
     draw_curves(study, ax, styles)
     has_long_names = max(len(style.name) for style in styles) > _MAX_NAME_IN_TWO_COLUMNS
@@ -98,11 +94,7 @@ def draw_curves(study: Curves, ax: "matplotlib.axes.Axes", styles: Sequence[Curv
 
 def plot_pulls(arms: Slots, ax: "matplotlib.axes.Axes | None" = None) -> "matplotlib.axes.Axes":
     """Plot which arm was pulled in which slots: a row per arm, a bar per round."""
-    import_optional("matplotlib")
-    if ax is None:
-        from matplotlib import pyplot
-
-        ax = pyplot.figure(figsize=SIZE, layout="constrained").add_subplot()
+    ax = open_axes(ax, SIZE)
     starts = np.append(0, np.flatnonzero(np.diff(arms)) + 1)
     lengths = np.diff(np.append(starts, len(arms)))
     count = int(arms.max()) + 1
@@ -120,14 +112,13 @@ def plot_pulls(arms: Slots, ax: "matplotlib.axes.Axes | None" = None) -> "matplo
 
 def save_picture(study: Curves, path: str | os.PathLike[str]) -> None:
     """Write a picture of a study in the format of the path's suffix."""
-    import_optional("matplotlib")
-    from matplotlib.figure import Figure
-
     width, height = SIZE
-    figure = Figure(figsize=(width, height + 0.15 * len(study.runs)), layout="constrained")
-    ax = plot_regret(study, figure.add_subplot())
-    ax.set_title(textwrap.fill(study.bandit_label, 70), fontsize="medium")
-    save_figure(figure, path)
+
+    def draw(ax: "matplotlib.axes.Axes") -> None:
+        plot_regret(study, ax)
+        ax.set_title(textwrap.fill(study.bandit_label, 70), fontsize="medium")
+
+    save_figure(draw, (width, height + 0.15 * len(study.runs)), path)
 
 
 def default_styles(names: Iterable[str]) -> list[CurveStyle]:

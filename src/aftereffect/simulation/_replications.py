@@ -25,11 +25,13 @@ from aftereffect._core import (
     describe_code,
 )
 from aftereffect.bandits import Bandit, EngineName
+from aftereffect.delays import ARM, REWARD, TOTAL
 from aftereffect.errors import ParameterError
 from aftereffect.policies import (
     AttributedPolicy,
     Kernels,
     Policy,
+    check_anonymous,
     make_take_state,
     stack_states,
 )
@@ -43,6 +45,7 @@ from aftereffect.simulation._driver import (
     make_driver,
 )
 from aftereffect.simulation._rehearsal import rehearse
+from aftereffect.simulation._runs import Digest, Trace, check_memory
 
 if TYPE_CHECKING:
     from aftereffect.simulation._cuda import DeviceDriver
@@ -206,6 +209,8 @@ def give_facts(policy: Policy, bandit: Bandit) -> Policy:
 class Task:
     """Some replications of one policy in one bandit.
 
+    Of those from number `keep` on, a GPU leaves a digest only.
+
     >>> import aftereffect as ae
     >>> bandit = ae.StochasticBandit([0.9, 0.5])
     >>> task = Task(ae.RoundRobin(), bandit, "roundwise", 10, (10,), 1, range(200))
@@ -220,6 +225,14 @@ class Task:
     checkpoints: tuple[int, ...]
     seed: int
     replications: range
+    keep: int | None = None
+
+    def count_whole(self) -> int:
+        """How many of its replications are kept, which are the first."""
+        count = len(self.replications)
+        if self.keep is None:
+            return count
+        return min(max(self.keep - self.replications.start, 0), count)
 
     @property
     def made_by(self) -> str:
@@ -259,8 +272,8 @@ class Runs(NamedTuple):
 
     @classmethod
     def zeros(cls, task: Task) -> "Runs":
-        """Return arrays for the replications of a task."""
-        count = len(task.replications)
+        """Return arrays for the replications of a task that are kept."""
+        count = task.count_whole()
         return cls(
             regret=np.zeros((count, len(task.checkpoints))),
             pulls=np.zeros((count, task.bandit.arms)),
@@ -333,11 +346,15 @@ class PreparedTasks:
 
 
 class ChunkResult(NamedTuple):
-    """Replications of a task, the time they took a processor, and which code played them."""
+    """Replications of a task, the time they took a processor, and which code played them.
+
+    If only some are kept, there is a digest of all.
+    """
 
     runs: Runs
     seconds: float
     made_by: str
+    digest: Digest | None = None
 
 
 class _ThreadStreams(threading.local):
@@ -358,16 +375,26 @@ def run_chunk(name: str, task: Task, prepared: PreparedTasks = _prepared_here) -
     """
     ready = prepared.get(name, task)
     if ready.device is not None:
-        runs = Runs.zeros(task)
-        seconds = ready.device.play(
-            task.seed, task.replications, task.horizon, task.checkpoints, *runs
-        )
-        _check_decisions(task, runs)
-        return ChunkResult(runs, seconds, ready.made_by)
+        return _run_on_device(task, ready.device, ready.made_by)
     start = time.thread_time()
     parts = [run_batch(batch, ready, _of_this_thread.streams).runs for batch in task.batches()]
     runs = Runs(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
     return ChunkResult(runs, time.thread_time() - start, ready.made_by)
+
+
+def _run_on_device(task: Task, device: "DeviceDriver", made_by: str) -> ChunkResult:
+    runs, digest = Runs.zeros(task), None
+    settings = task.seed, task.replications, task.horizon, task.checkpoints
+    if task.keep is None:
+        seconds = device.play(*settings, *runs)
+    else:
+        digest = Digest.zeros(len(task.replications), len(task.checkpoints), task.bandit.arms)
+        seconds, ended = device.digest(*settings, *runs, digest)
+        if ended is not None:  # by an invalid decision: say which
+            alone = replace(task, replications=range(ended, ended + 1), keep=None)
+            _run_on_device(alone, device, made_by)
+    _check_decisions(task, runs)
+    return ChunkResult(runs, seconds, made_by, digest)
 
 
 class BatchResult(NamedTuple):
@@ -431,3 +458,38 @@ def _check_decisions(task: Task, runs: Runs) -> None:
     elif isinstance(kernels, SlotKernels):
         shown = decision[:2]
     raise bad_decision(str(task.policy), kernels, task.bandit.arms, -1 - int(rounds), shown)
+
+
+MAX_TRACE_SLOTS = 100_000_000
+#: Memory that each slot takes while a trace is made.
+_BYTES_PER_SLOT = 40
+
+
+def trace_run(policy: Policy, bandit: Bandit, horizon: int, seed: int, replication: int) -> Trace:
+    """Play one replication on the slotwise engine and record every slot.
+
+    >>> import aftereffect as ae
+    >>> trace_run(ae.RoundRobin(), ae.StochasticBandit([1.0, 0.0]), 4, seed=1, replication=0).totals
+    array([1., 0., 1., 0.])
+    """
+    if horizon > MAX_TRACE_SLOTS:
+        raise ParameterError(
+            f"a trace can have at most {MAX_TRACE_SLOTS:,} slots, got a horizon of {horizon:,}"
+        )
+    check_memory(_BYTES_PER_SLOT * horizon, "slots")
+    check_anonymous(policy)
+    task = Task(
+        policy=policy,
+        bandit=bandit,
+        engine="slotwise",
+        horizon=horizon,
+        checkpoints=(horizon,),
+        seed=seed,
+        replications=range(replication, replication + 1),
+    )
+    memory = run_batch(task, prepare(task, engine=bandit.tracer(horizon))).memory
+    return Trace(
+        arms=memory[ARM, :horizon].astype(np.int64),
+        totals=memory[TOTAL, :horizon].copy(),
+        rewards=memory[REWARD, :horizon].copy(),
+    )

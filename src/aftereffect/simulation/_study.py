@@ -43,8 +43,13 @@ from aftereffect.errors import (
 )
 from aftereffect.policies import Policy
 from aftereffect.simulation._plot import plot_regret
-from aftereffect.simulation._replications import ENGINE_CHOICES, EngineChoice, give_facts
-from aftereffect.simulation._runs import PolicyRuns, Trace, trace_run
+from aftereffect.simulation._replications import (
+    ENGINE_CHOICES,
+    EngineChoice,
+    give_facts,
+    trace_run,
+)
+from aftereffect.simulation._runs import PolicyRuns, Trace
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -145,7 +150,7 @@ class Study:
     @property
     def replications(self) -> int:
         """Runs of each policy."""
-        return len(self.runs[0].rounds)
+        return self.runs[0].replications
 
     @property
     def labels(self) -> list[str]:
@@ -155,7 +160,12 @@ class Study:
     def final_only(self) -> "Study":
         """Return the same study with the horizon as its only checkpoint, in less memory."""
         ends = (
-            replace(runs, regret=runs.final[:, None].copy(), pulls=runs.pulls.copy())
+            replace(
+                runs,
+                regret=runs.final[:, None].copy(),
+                pulls=runs.pulls.copy(),
+                of_all=None if runs.of_all is None else runs.of_all.final_only(),
+            )
             for runs in self.runs
         )
         return replace(self, checkpoints=self.checkpoints[-1:], runs=tuple(ends))
@@ -243,8 +253,8 @@ class Study:
                 if runs.sem is None
                 else runs.sem.tolist(),
                 regret_p95=runs.p95.tolist(),
-                pulls_mean=runs.pulls.mean(axis=0).tolist(),
-                rounds_mean=float(runs.rounds.mean()),
+                pulls_mean=runs.mean_pulls.tolist(),
+                rounds_mean=runs.mean_rounds,
                 seconds=runs.seconds,
             )
             for runs in self.runs
@@ -288,8 +298,14 @@ class Study:
 
         A ``.parquet`` file can be loaded again, and carries a digest that shows damage; it needs
         the extra ``data``. A ``.csv`` file has the same rows for other programs, with a column for
-        the pulls of each arm and for the regret at each checkpoint.
+        the pulls of each arm and for the regret at each checkpoint. A study that keeps only some
+        replications cannot be written.
         """
+        if any(runs.of_all is not None for runs in self.runs):
+            raise ParameterError(
+                f"a file has all replications, but of {self.replications:,} this study keeps only "
+                f"{len(self.runs[0].rounds):,}: simulate without keep, or write summaries() as JSON"
+            )
         shared = {
             "bandit": self.bandit_label,
             "engine": self.engine,

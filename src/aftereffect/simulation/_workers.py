@@ -41,6 +41,7 @@ from aftereffect.simulation._replications import (
     is_for_gpu,
     run_chunk,
 )
+from aftereffect.simulation._runs import GROUP, Digest
 
 MAX_THREADS, MAX_WORKERS = 1_024, 1_000_000
 #: What ``jobs`` is for all cores.
@@ -140,7 +141,7 @@ def run_tasks(
         if progress is not None:
             progress(job.task, len(chunk), result.seconds)
         if job.is_complete:
-            yield job.task, ChunkResult(job.runs, job.seconds, job.made_by)
+            yield job.task, ChunkResult(job.runs, job.seconds, job.made_by, job.digest)
 
     try:
         for task in tasks:
@@ -191,10 +192,14 @@ class _Job:
     _back: int = 0
     runs: Runs = field(init=False)
     made_by: str = field(init=False)
+    digest: Digest | None = None
 
     def __post_init__(self) -> None:
         self.made_by = self.task.made_by
         self.runs = Runs.zeros(self.task)
+        if self.task.keep is not None:
+            sizes = len(self.task.checkpoints), self.task.bandit.arms
+            self.digest = Digest.zeros(len(self.task.replications), *sizes)
 
     @property
     def is_handed_out(self) -> bool:
@@ -224,13 +229,17 @@ class _Job:
             count = int(max(least, min(left, _MAX_GROWTH * self.cost.replications, fitting)))
         each = sum(part[:1].nbytes for part in self.runs)
         count = min(count, max(_MAX_RESULTS // each, 1))
+        if self.digest is not None:  # by whole groups
+            count = min(max(count - count % GROUP, GROUP), left)
         first = self._handed_out
         self._handed_out += count
         return range(first, first + count)
 
     def add(self, chunk: range, result: ChunkResult) -> None:
         for whole, part in zip(self.runs, result.runs, strict=True):
-            whole[chunk.start : chunk.stop] = part
+            whole[chunk.start : chunk.start + len(part)] = part
+        if self.digest is not None and result.digest is not None:
+            self.digest.add(chunk.start, result.digest)
         self._back += len(chunk)
         self.seconds += result.seconds
         self.cost.replications += len(chunk)

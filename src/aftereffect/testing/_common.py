@@ -83,7 +83,7 @@ def _classes(thing: object) -> Iterator[type[Spec]]:
     """The classes of a spec and of those that it is made of."""
     if isinstance(thing, Spec):
         yield type(thing)
-        for field in fields(cast(Any, thing)):
+        for field in fields(thing):
             yield from _classes(getattr(thing, field.name))
     elif isinstance(thing, tuple):
         for each in thing:

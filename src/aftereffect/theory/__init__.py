@@ -218,16 +218,7 @@ def lai_robbins_slope(bandit: StochasticBandit) -> float:
     >>> round(lai_robbins_slope(StochasticBandit([0.9, 0.5])), 3)
     0.783
     """
-    if not isinstance(bandit.reward_law, Bernoulli):
-        raise ParameterError(
-            f"the slope is computed for Bernoulli rewards only, got {bandit.reward_law}"
-        )
-    best = max(bandit.means)
-    if best == 1:
-        return 0.0
-    return math.fsum(
-        (best - mean) / kl_bernoulli(mean, best) for mean in bandit.means if mean < best
-    )
+    return _find_slope(bandit, 1.0)
 
 
 def censored_slope(bandit: StochasticBandit, window: int) -> float:
@@ -245,7 +236,6 @@ def censored_slope(bandit: StochasticBandit, window: int) -> float:
     >>> round(censored_slope(bandit, window=5), 3), round(censored_slope(bandit, window=10), 3)
     (4.669, 0.783)
     """
-    slope = lai_robbins_slope(bandit)
     laws = set(bandit.delays)
     if len(laws) > 1 or not isinstance(law := laws.pop(), (RandomLag, Immediate)):
         raise ParameterError(
@@ -253,11 +243,20 @@ def censored_slope(bandit: StochasticBandit, window: int) -> float:
             f"uniform-delay(10, 30), got {bandit.delay}"
         )
     seen = 1.0 - float(law.tail(check_int("window", window, at_least=0, at_most=MAX_LAG)))
-    if seen == 0.0:
-        return math.inf if max(bandit.means) > min(bandit.means) else 0.0
+    return _find_slope(bandit, seen)
+
+
+def _find_slope(bandit: StochasticBandit, seen: float) -> float:
+    """The slope if each reward is seen with this probability."""
+    if not isinstance(bandit.reward_law, Bernoulli):
+        raise ParameterError(
+            f"the slope is computed for Bernoulli rewards only, got {bandit.reward_law}"
+        )
     best = max(bandit.means)
-    if seen == 1.0:
-        return slope
+    if seen == 0.0:
+        return math.inf if best > min(bandit.means) else 0.0
+    if seen * best == 1.0:
+        return 0.0
     return math.fsum(
         (best - mean) / kl_bernoulli(seen * mean, seen * best)
         for mean in bandit.means

@@ -258,10 +258,9 @@ class SqliteStorage(DatabaseStorage):
 
 def _is_open(connection: Connection) -> bool:
     try:
-        connection.total_changes  # noqa: B018  (reading it fails on a closed connection)
+        return connection.total_changes >= 0  # reading it fails on a closed connection
     except sqlite3.ProgrammingError:
         return False
-    return True
 
 
 def _read_length(header: bytes) -> int:

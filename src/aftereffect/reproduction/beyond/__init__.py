@@ -8,14 +8,15 @@ import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
 from aftereffect._core import Vector
 from aftereffect.policies import Policy
 from aftereffect.reproduction._report import ABSENT, format_digits, markdown_table
-from aftereffect.reproduction.beyond import price
+from aftereffect.reproduction.beyond import exponents, price
+from aftereffect.reproduction.beyond.exponents import ExponentFigure
 from aftereffect.reproduction.beyond.figures import (
     ARS,
     ARS_KL,
@@ -45,10 +46,12 @@ from aftereffect.simulation import PLAIN_NUMBERS, Study, space_logarithmically
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["CHAPTER", "FIGURES", "summarize_price", "summarize_regret"]
+__all__ = ["CHAPTER", "FIGURES", "summarize_exponents", "summarize_price", "summarize_regret"]
 
-FIGURES: dict[str, RegretFigure | PriceFigure] = {
-    figure.key: figure for figure in (FIGURE, price.FIGURE)
+#: A figure of this chapter.
+BeyondFigure: TypeAlias = RegretFigure | PriceFigure | ExponentFigure
+FIGURES: dict[str, BeyondFigure] = {
+    figure.key: figure for figure in (FIGURE, price.FIGURE, exponents.FIGURE)
 }
 
 
@@ -83,10 +86,12 @@ def list_horizons(settings: Settings) -> tuple[int, int, int]:
     return horizon // 100, horizon // 10, horizon
 
 
-def list_studies(figure: RegretFigure | PriceFigure, settings: Settings) -> list[StoredStudy]:
+def list_studies(figure: BeyondFigure, settings: Settings) -> list[StoredStudy]:
     """All studies of all settings; besides regrets, those of growth and processor time."""
     if isinstance(figure, PriceFigure):
         return price.list_price_studies(figure, settings)
+    if isinstance(figure, ExponentFigure):
+        return exponents.list_exponent_studies(figure, settings)
     return [
         study
         for setting in figure.settings
@@ -192,13 +197,21 @@ def fit_growth(slots: Sequence[int], mean: Vector) -> float:
 
 def make_findings(settings: Settings, folder: Path) -> Findings:
     """Judge the claims by what a folder holds."""
-    regrets, prices = _find_regrets(settings, folder), _find_prices(settings, folder)
+    found = [
+        _find_regrets(settings, folder),
+        _find_prices(settings, folder),
+        exponents.find_exponents(_exponent_figure(), settings, folder),
+    ]
     return Findings(
-        regrets.figures + prices.figures,
-        [*regrets.claims, *prices.claims],
-        regrets.sections + prices.sections,
+        [figure for each in found for figure in each.figures],
+        [claim for each in found for claim in each.claims],
+        [section for each in found for section in each.sections],
         [],
     )
+
+
+def _exponent_figure() -> ExponentFigure:
+    return cast(ExponentFigure, FIGURES["exponents"])
 
 
 def _find_prices(settings: Settings, folder: Path) -> Findings:
@@ -281,12 +294,26 @@ def summarize_price(folder: Path, settings: Settings) -> str:
     return price.describe_prices(evidence, settings) if evidence else ""
 
 
-def draw_figure(figure: RegretFigure | PriceFigure, settings: Settings, folder: Path) -> None:
+def summarize_exponents(folder: Path, settings: Settings) -> str:
+    """The exponents in one table with its caption; empty if a study is missing.
+
+    >>> summarize_exponents(Path("nowhere"), Settings())
+    ''
+    >>> exponents.list_horizons(Settings())
+    (100000, 1000000, 10000000)
+    """
+    evidence = exponents.load_exponents(_exponent_figure(), settings, folder)
+    return exponents.describe_exponents(evidence, settings) if evidence else ""
+
+
+def draw_figure(figure: BeyondFigure, settings: Settings, folder: Path) -> None:
     """Write the picture of a figure whose studies are stored."""
     if isinstance(figure, PriceFigure):
         price.draw_prices(figure, settings, folder)
-        return
-    draw_ratios(figure, load_evidence(figure, settings, folder, complete=False), folder)
+    elif isinstance(figure, ExponentFigure):
+        exponents.draw_exponents(figure, settings, folder)
+    else:
+        draw_ratios(figure, load_evidence(figure, settings, folder, complete=False), folder)
 
 
 def regret_table(evidence: Sequence[RegretEvidence], horizon: int) -> str:
