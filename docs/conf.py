@@ -45,8 +45,8 @@ python_maximum_signature_line_length = 80
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 
-# Quotes become curly, but the two dashes of an option stay.
-smartquotes_action = "q"
+# Help texts have options and spec strings, which must stay as they are typed.
+smartquotes = False
 
 # A prompt is not copied, nor is output.
 copybutton_prompt_text = r">>> |\.\.\. "
