@@ -127,6 +127,8 @@ def test_json(run):
         "mean": 1.5,
         "floor": None,
         "stopped": None,
+        "state": "active",
+        "since": None,
     }
     assert status["next"] == {
         "slot": 1,
@@ -437,3 +439,60 @@ def test_a_history_that_cannot_be_read_is_refused(refused, run, lines, message):
     said = refused("create", "shop", "--arms", "A,B", "--slot", "1h", "--history", "past.csv")
     assert message in said
     assert run("experiments") == "no experiments\n"
+
+
+SMALL = "adaptive-switchback(slots_per_day=2, delay=interval(0, 2))"
+
+
+@pytest.mark.compiled
+def test_arms_come_and_go(run, refused):
+    run("create", "shop", "--arms", "A,B,C", "--policy", SMALL, "--control", "A", "--seed", 1)
+    for slot in range(6):
+        run("ask", "shop", "--slot", slot)
+    table = run("arms", "shop", "--add", "D, E", "--pause", "B")
+    assert "B is paused from slot 6 on" in table
+    assert "D is active from slot 6 on" in table
+    assert run("arms", "shop", "--add", "D,E", "--pause", "B") == table
+    assert refused("arms", "shop", "--retire", "C") == (
+        "arms asks before it acts, and there is no terminal: give --yes"
+    )
+    status = json.loads(run("arms", "shop", "--retire", "C", "--yes", "--format", "json"))
+    states = {arm["arm"]: (arm["state"], arm["since"]) for arm in status["arms"]}
+    assert states == {
+        "A": ("active", None),
+        "B": ("paused", 6),
+        "C": ("retired", 6),
+        "D": ("active", 6),
+        "E": ("active", 6),
+    }
+    run("arms", "shop", "--retire", "C")  # it is already, so there is nothing to ask
+    assert refused("arms", "shop") == (
+        "expected at least one arm to add, pause, resume or retire, got none"
+    )
+    assert refused("arms", "shop", "--pause", "F").startswith("there is no arm 'F'")
+    assert refused("arms", "shop", "--add", "C").endswith("add an arm with another name")
+    assert "'A' is the control" in refused("arms", "shop", "--pause", "A")
+    for slot in range(6, 12):
+        assert "play B" not in run("ask", "shop", "--slot", slot)
+    assert "every decision derived again" in run("verify", "shop")
+
+
+def test_other_policies_say_that_their_arms_stay(run, refused):
+    run(
+        *("create", "old", "--arms", "A,B", "--policy", "ucb1", "--reward-range", "0,9"),
+        *("--seed", 1),
+    )
+    assert refused("arms", "old", "--add", "C").startswith("ucb1 cannot go on with other arms:")
+
+
+@pytest.mark.parametrize(("answer", "state"), [("y", "retired"), ("n", "active")])
+@pytest.mark.compiled
+def test_to_retire_an_arm_asks_on_a_terminal(run, monkeypatch, answer, state):
+    run("create", "shop", "--arms", "A,B,C", "--policy", SMALL, "--seed", 1)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    asked = []
+    monkeypatch.setattr("builtins.input", lambda question: asked.append(question) or answer)
+    main(["arms", "shop", "--retire", "C"])
+    assert asked == ["Retire C for good? A retired arm is never played again. [y/N] "]
+    with ae.Experiment.open("shop", storage="sqlite:///live.db") as experiment:
+        assert experiment.status().arms[2].state == state

@@ -17,7 +17,7 @@ SCHEMAS = Path(__file__).parent / "schemas"
 
 def test_a_newer_schema_is_refused(whole):
     with sqlite3.connect(whole) as connection:
-        connection.execute("UPDATE aftereffect_schema SET version = 10")
+        connection.execute("UPDATE aftereffect_schema SET version = 11")
     connection.close()
     before = lines_of(whole)
     for call in (
@@ -27,7 +27,7 @@ def test_a_newer_schema_is_refused(whole):
     ):
         with pytest.raises(
             ae.StorageError,
-            match=r"its tables have version 10, made by a newer aftereffect; this version can read up to 9: update aftereffect$",
+            match=r"its tables have version 11, made by a newer aftereffect; this version can read up to 10: update aftereffect$",
         ):
             call()
     assert lines_of(whole) == before
@@ -140,6 +140,21 @@ def test_replaced_totals_batches_and_notices_of_the_ninth_schema(tmp_path):
         assert experiment.status().final_after == "72h"
         assert experiment.tell_many({6: 8.0}, revise=True, key="monday") == []
         assert experiment.verify().difference is None
+
+
+@pytest.mark.compiled
+def test_arms_that_came_and_went_of_the_tenth_schema(tmp_path):
+    with ae.Experiment.open("kept", storage=url(restore(tmp_path, 10))) as experiment:
+        arms = {arm.arm: (arm.state, arm.since) for arm in experiment.status().arms}
+        assert arms == {
+            "A": ("active", None),
+            "B": ("active", 8),
+            "C": ("retired", 8),
+            "D": ("active", 4),
+        }
+        assert experiment.ask(7).probabilities["B"] == 0
+        assert experiment.change_arms(add="E").next.probabilities["E"] > 0
+        assert experiment.verify().whole
 
 
 def test_snapshots_of_older_tables_are_not_read(whole):

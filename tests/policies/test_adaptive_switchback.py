@@ -354,3 +354,59 @@ def test_delays_that_it_cannot_be_told_are_refused(delay, expected):
 def test_bad_calendars_are_refused(given):
     with pytest.raises(ae.ParameterError, match="must be a whole number"):
         ae.AdaptiveSwitchback(**given)
+
+
+def fold(policy, arms, totals, played):
+    """The state after these slots, learned from every seventh slot on."""
+    state, params = policy.initial_for(arms, len(totals), 1), policy.params(arms, len(totals))
+    for slot, (total, arm) in enumerate(zip(totals, played, strict=True)):
+        observe(state, params, slot, int(arm), total, np.array([slot % 5.0]))
+        if slot % 7 == 0:
+            advance(state, params)
+    return state
+
+
+@pytest.mark.parametrize("per_day", [0, 2])
+@pytest.mark.parametrize("slots", [3, 40, 61])
+def test_an_arm_that_is_added_is_as_one_that_was_never_played(per_day, slots):
+    """All that is known is what it would be had the arms been there from the start, and so it stays."""
+    policy, rng = ae.AdaptiveSwitchback(per_day, delay=ae.Interval(0, 3)), RNG(6)
+    totals, played = 100 + 10 * rng.random(90), rng.integers(2, size=90)
+    state = fold(policy, 2, totals[:slots], played[:slots])
+    state = policy.change_arms(state, [True] * 3)
+    grown = policy.change_arms(policy.change_arms(state, [True] * 4), [True, False, True, True])
+    whole = fold(policy, 4, totals[:slots], played[:slots])
+    known = whole._fields[: whole._fields.index("probabilities")]
+    assert {"means", "covariances", "evidence", "noise"} < {*known}
+    for name in known:
+        wanted = getattr(whole, name)
+        assert getattr(grown, name) == pytest.approx(wanted, rel=1e-7, abs=1e-9, nan_ok=True), name
+    assert grown.active.tolist() == [1, 0, 1, 1]
+
+
+def test_only_active_arms_are_drawn_and_the_best_of_them_is_likely():
+    """Also if the first arm is not active, and if the best of all is not."""
+    policy, rng = ae.AdaptiveSwitchback(0, delay=ae.Interval(0, 0)), RNG(7)
+    played = rng.integers(4, size=200)
+    totals = np.exp(np.array([0.0, 0.5, 0.1, 0.3])[played] + 0.02 * rng.standard_normal(200))
+    state, params = policy.initial_for(4, 300), policy.params(4, 300)
+    for slot in range(200):
+        observe(state, params, slot, int(played[slot]), totals[slot], NONE)
+    for active, best in ([1, 1, 1, 1], 1), ([1, 0, 1, 1], 3), ([0, 0, 1, 0], 2), ([1, 0, 1, 0], 2):
+        state = policy.change_arms(state, active)
+        drawn = {adaptive_switchback.decide(state, params, 200, rng)[0] for _ in range(20)}
+        assert drawn <= {arm for arm in range(4) if active[arm]}
+        assert (state.probabilities > 0).tolist() == [bool(each) for each in active]
+        assert state.probabilities.sum() == pytest.approx(1)
+        assert state.probabilities[best] > 0.95
+
+
+def test_a_last_arm_that_is_not_active_is_not_drawn_by_rounding():
+    class Highest:
+        def random(self):
+            return 1 - 2.0**-53
+
+    policy = ae.AdaptiveSwitchback(0, delay=ae.Interval(0, 0))
+    state, params = policy.change_arms(policy.initial(4), [1, 1, 1, 0]), policy.params(4, 99)
+    for _ in range(20):
+        assert adaptive_switchback.decide(state, params, 0, Highest())[0] < 3

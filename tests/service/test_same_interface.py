@@ -134,6 +134,14 @@ CALLS = {
         lambda exp, _: exp.skip(30, 34),
         lambda exp, _: exp.skip(5),
     ],
+    "change_arms": [  # tests/service/test_arms.py changes some
+        lambda exp, _: exp.change_arms(add="D"),
+        lambda exp, _: exp.change_arms(add=["A", "B"], resume="C"),
+        lambda exp, _: exp.change_arms(),
+        lambda exp, _: exp.change_arms(add=3),
+        lambda exp, _: exp.change_arms(pause="D"),
+        lambda exp, _: exp.change_arms(add=" D"),
+    ],
     "status": [lambda exp, _: exp.status(), lambda exp, _: str(exp.status())],
     "history": [
         *(

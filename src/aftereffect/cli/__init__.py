@@ -58,6 +58,7 @@ _COMMANDS: tuple[tuple[Group, str, Callable[..., None]], ...] = (
     (_LIVE, "notify", _feeds.notify),
     (_LIVE, "mark-missing", _feeds.mark_missing),
     (_LIVE, "skip", _live.skip),
+    (_LIVE, "arms", _live.arms),
     (_LIVE, "status", _live.status),
     (_LIVE, "history", _live.history),
     (_LIVE, "lag", _live.lag),

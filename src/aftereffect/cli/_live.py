@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from cyclopts import Parameter
 
-from aftereffect._core import PICTURE_SUFFIXES, check_int, check_writable, require_extra
+from aftereffect._core import check_int
 from aftereffect.cli._formats import (
     DECISION,
     HISTORY,
@@ -29,6 +29,7 @@ from aftereffect.cli._shared import (
     SlotText,
     SpecText,
     StorageUrl,
+    check_picture,
     confirm,
     read_by_name,
     read_share,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 StatusFormat: TypeAlias = Annotated[
     Format, Parameter(help="How to print the status. The csv format has only the table of arms.")
 ]
+ArmNames: TypeAlias = Annotated[str, Parameter(metavar="NAME,...")]
 
 
 def create(
@@ -203,6 +205,47 @@ def skip(
     STATUS.show(answer, format)
 
 
+def arms(
+    name: Name,
+    /,
+    *,
+    add: ArmNames | None = None,
+    pause: ArmNames | None = None,
+    resume: ArmNames | None = None,
+    retire: ArmNames | None = None,
+    yes: Annotated[Flag, Parameter(help="Do not ask for confirmation.")] = False,
+    storage: StorageUrl = DEFAULT_STORAGE,
+    format: StatusFormat = "table",
+) -> None:
+    """Add, pause, resume or retire arms of a running experiment, and print its status.
+
+    The changes hold from the next slot on, all or none of them. What is known of the other arms is
+    kept. Repeating the command changes nothing. The policy must be adaptive-switchback, also with
+    floors. The control can be neither paused nor retired.
+
+    Parameters
+    ----------
+    add
+        New arms. No name is used twice, also not that of a retired arm.
+    pause
+        Arms that are not played until they are resumed. If one is played now, its round ends.
+    resume
+        Arms that are paused.
+    retire
+        Arms that are never played again.
+    """
+    given = {"add": add, "pause": pause, "resume": resume, "retire": retire}
+    changes = {change: _split_names(names) for change, names in given.items() if names is not None}
+    with Experiment.open(name, storage=storage) as experiment:
+        active = {arm.arm for arm in experiment.status().arms if arm.state != "retired"}
+        if active.intersection(changes.get("retire", ())) and not yes:
+            question = f"Retire {retire} for good? A retired arm is never played again. [y/N] "
+            if not confirm("arms", question):
+                raise ParameterError(f"{retire} was not retired, and nothing else was changed")
+        answer = experiment.change_arms(**changes)
+    STATUS.show(answer, format)
+
+
 def status(
     name: Name, /, *, storage: StorageUrl = DEFAULT_STORAGE, format: StatusFormat = "table"
 ) -> None:
@@ -264,9 +307,7 @@ def lag(
         Save a picture to a .png, .svg or .pdf file (needs the extra "plot"). It shows which share
         of a reward has arrived by each lag.
     """
-    if plot is not None:
-        require_extra("plot")
-        check_writable(plot, PICTURE_SUFFIXES)
+    check_picture(plot)
     with Experiment.open(name, storage=storage) as experiment:
         estimate = experiment.lag(level=level)
     if plot is not None:
@@ -305,9 +346,7 @@ def results(
         Save a picture to a .png, .svg or .pdf file (needs the extra "plot"). It shows the effect of
         each arm against the control over time.
     """
-    if plot is not None:
-        require_extra("plot")
-        check_writable(plot, PICTURE_SUFFIXES)
+    check_picture(plot)
     with Experiment.open(name, storage=storage) as experiment:
         found = experiment.results(level=level, stop_when_loss_below=stop_when_loss_below)
     if plot is not None:

@@ -6,7 +6,7 @@ Fields of an answer that this version does not know are ignored: a service may b
 import math
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from numbers import Integral, Real
@@ -28,6 +28,7 @@ from aftereffect.inference import (
 from aftereffect.lag import LagEstimate, Quantity, estimate_lag
 from aftereffect.live import (
     HISTORY_SUFFIXES,
+    ArmChange,
     ArmStatus,
     Decision,
     Difference,
@@ -41,6 +42,7 @@ from aftereffect.live import (
     Verification,
     check_key,
     check_results,
+    read_arm_names,
     read_totals,
     save_history,
 )
@@ -146,6 +148,26 @@ class RemoteExperiment:
         """Record that nothing was decided for some slots, from the next one on."""
         given = {"first": _to_json(first), "last": _to_json(first if last is None else last)}
         return decode_status(self._transport.send("POST", f"{self._path}/skip", given)[1])
+
+    def change_arms(
+        self,
+        *,
+        add: str | Sequence[str] = (),
+        pause: str | Sequence[str] = (),
+        resume: str | Sequence[str] = (),
+        retire: str | Sequence[str] = (),
+    ) -> Status:
+        """Add, pause, resume or retire arms, from the next slot on."""
+        given: dict[ArmChange, object] = {
+            "add": add,
+            "pause": pause,
+            "resume": resume,
+            "retire": retire,
+        }
+        names: dict[str, Any] = {
+            change: list(read_arm_names(change, each)) for change, each in given.items()
+        }
+        return decode_status(self._transport.send("POST", f"{self._path}/arms", names)[1])
 
     def status(self) -> Status:
         """The status of the experiment, arm by arm, and its next decision."""
@@ -335,6 +357,8 @@ def decode_results(answer: Mapping[str, Any]) -> Results:
         leads=decode_effects(answer, "leads"),
         history=tuple(looks),
         stopped=tuple(answer.get("stopped", ())),
+        paused=tuple(answer.get("paused", ())),
+        retired=tuple(answer.get("retired", ())),
         plan=_decode_plan(answer),
         guardrails=tuple(
             decode_record(

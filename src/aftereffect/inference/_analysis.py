@@ -1,7 +1,7 @@
 """Compare all arms of a trial: effects with intervals, the leader, and the expected loss."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 
 import numpy as np
@@ -25,7 +25,9 @@ LEVELS = (0.8, 0.9, 0.95, 0.99)
 _MAX_LOOKS, _MAX_PAST = 200, 600
 
 
-def analyse(trial: Trial, names: Sequence[str], level: float = 0.95) -> Results:
+def analyse(
+    trial: Trial, names: Sequence[str], level: float = 0.95, retired: Collection[str] = ()
+) -> Results:
     """Compare all arms.
 
     Parameters
@@ -36,9 +38,12 @@ def analyse(trial: Trial, names: Sequence[str], level: float = 0.95) -> Results:
         The names of the arms.
     level
         The probability with which all intervals hold, at all looks: 0.8, 0.9, 0.95 or 0.99.
+    retired
+        The names of arms that cannot be shipped: none of them leads or is the best.
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(1)
     >>> starts = np.arange(0, 240, 2)
     >>> decided = rng.choice(2, len(starts), p=[0.5, 0.5])
@@ -66,9 +71,11 @@ def analyse(trial: Trial, names: Sequence[str], level: float = 0.95) -> Results:
         [certain if arm == control else believe(weigh(arm, control).capital[-1]) for arm in arms]
     )
     means = beliefs @ lifts
-    leader = int(np.argmax(means))
+    choices = [arm for arm in arms if names[arm] not in retired]
+    leader = choices[int(np.argmax(means[choices]))]
     mean = _find_mean(trial, means)
-    chances, best = _compare(beliefs)
+    chances, best = np.zeros(trial.arms), 0.0
+    chances[choices], best = _compare(beliefs[choices])
 
     def compare(arm: int, other: int, look: int = -1) -> Effect:
         capital = weigh(arm, other).capital[look]
@@ -88,7 +95,7 @@ def analyse(trial: Trial, names: Sequence[str], level: float = 0.95) -> Results:
         blocks=len(slots) - 1,
         mean=mean,
         effects=tuple(compare(arm, control) for arm in others),
-        leads=tuple(compare(leader, arm) for arm in arms if arm != leader),
+        leads=tuple(compare(leader, arm) for arm in choices if arm != leader),
         probabilities=dict(zip(names, chances.tolist(), strict=True)),
         loss=mean * max(best - float(means[leader]), 0.0),
         lost=mean * float((best - means[trial.played]).sum()) if len(slots) > 1 else None,

@@ -96,9 +96,10 @@ class Results(NamedTuple):
     `history` has the effects on the control of earlier times. `unit` is the unit of the totals,
     and `slot_length` how long a slot lasts. The experiment may stop when the loss is below
     `stop_when_loss_below`: `stops` says whether it is. `guardrails` compare further totals, such as
-    complaints; `stopped` are the arms that they have stopped. `obstacle` is a sentence that says
-    why totals cannot be compared, if they cannot; then no block counts. `lost` is what the slots so
-    far are expected to have lost, against always playing the best arm; None while nothing is known.
+    complaints; `stopped` are the arms that they have stopped. Arms may also be `paused`, or
+    `retired`: then they are no candidates to ship. `obstacle` is a sentence that says why totals
+    cannot be compared, if they cannot; then no block counts. `lost` is what the slots so far are
+    expected to have lost, against always playing the best arm; None while nothing is known.
     `plan` is what the plan of the experiment promised, and `decided` the number of slots so far.
 
     Examples
@@ -133,6 +134,8 @@ class Results(NamedTuple):
     stop_when_loss_below: float | None = None
     guardrails: tuple[GuardrailResults, ...] = ()
     stopped: tuple[str, ...] = ()
+    paused: tuple[str, ...] = ()
+    retired: tuple[str, ...] = ()
     obstacle: str | None = None
     lost: float | None = None
     plan: PlannedCourse | None = None
@@ -167,6 +170,8 @@ class Results(NamedTuple):
                 for found in self.guardrails
             ],
             "stopped": list(self.stopped),
+            "paused": list(self.paused),
+            "retired": list(self.retired),
             "plan": self.plan and self.plan._asdict(),
             "planned": self.describe_plan(),
             "stops": self.stops,
@@ -193,7 +198,11 @@ class Results(NamedTuple):
             f"{arm} is stopped: it showed harm{', so do not ship it' if arm == leader else ''}."
             for arm in self.stopped
         ]
-        said = [first, *self._describe_effects(), cost, *stopped, *self.describe_rule()]
+        gone = [
+            *(f"{arm} is paused: it may be resumed." for arm in self.paused),
+            *(f"{arm} is retired: it is no candidate to ship." for arm in self.retired),
+        ]
+        said = [first, *self._describe_effects(), cost, *stopped, *gone, *self.describe_rule()]
         return [*said, *self.describe_plan(), *self.describe_lost()]
 
     def _describe_effects(self) -> list[str]:
@@ -252,8 +261,7 @@ class Results(NamedTuple):
             percents = ("-" if each is None else f"{each:+.1f} %" for each in numbers[:3])
             amounts = (show_amount(each, "+") for each in numbers[3:])
             chance = show_chance(self.probabilities[effect.arm])
-            name = f"{effect.arm} (stopped)" if effect.arm in self.stopped else effect.arm
-            rows.append((name, effect.versus, *percents, *amounts, chance))
+            rows.append((self._mark(effect.arm), effect.versus, *percents, *amounts, chance))
         level = f"{100 * self.level:g} %"
         note = (
             f"With a probability of {level}, all intervals contain the true effects, at every look"
@@ -266,6 +274,12 @@ class Results(NamedTuple):
             *([guarded] if guarded else []),
         ]
         return "\n".join(lines)
+
+    def _mark(self, arm: str) -> str:
+        """The name of an arm, with what keeps it from being played."""
+        marks = {"retired": self.retired, "stopped": self.stopped, "paused": self.paused}
+        found = [mark for mark, arms in marks.items() if arm in arms]
+        return f"{arm} ({found[0]})" if found else arm
 
     def plot(self, ax: "matplotlib.axes.Axes | None" = None) -> "matplotlib.axes.Axes":
         """Draw the interval of each arm against the control over time. Needs the extra ``plot``."""

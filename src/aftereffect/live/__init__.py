@@ -1,12 +1,13 @@
 """Live experiments: ask which arm to play, and tell what was observed; a storage records both."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from aftereffect._core import MAX_NAME_LENGTH
 from aftereffect.inference import Results
 from aftereffect.lag import LagEstimate
+from aftereffect.live._arms import ArmChange, ArmState, read_arm_names
 from aftereffect.live._reading import chain_start, check_log_end, read_events
 from aftereffect.live._results import check_results
 from aftereffect.live._rules import MAX_KEY_LENGTH, check_key
@@ -74,6 +75,8 @@ __all__ = [
     "MAX_LIVE_SLOTS",
     "MAX_NAME_LENGTH",
     "MAX_UNIT_LENGTH",
+    "ArmChange",
+    "ArmState",
     "ArmStatus",
     "CommandHook",
     "Decision",
@@ -123,6 +126,7 @@ __all__ = [
     "now",
     "open_storage",
     "prepare_decide",
+    "read_arm_names",
     "read_events",
     "read_last_hash",
     "read_past_totals",
@@ -196,6 +200,16 @@ class ExperimentLike(Protocol):
 
     def skip(self, first: Slot, last: Slot | None = None) -> Status:
         """Record that nothing was decided for some slots, from the next one on."""
+
+    def change_arms(
+        self,
+        *,
+        add: str | Sequence[str] = (),
+        pause: str | Sequence[str] = (),
+        resume: str | Sequence[str] = (),
+        retire: str | Sequence[str] = (),
+    ) -> Status:
+        """Add, pause, resume or retire arms, from the next slot on."""
 
     def status(self) -> Status:
         """The status of the experiment, arm by arm, and its next decision."""

@@ -83,12 +83,12 @@ def check_playable(settings: Settings) -> None:
     slots = settings.planned_slots
     if settings.stop_when_loss_below is not None:
         with name_field("stop_when_loss_below"):
-            reason = explain_refusal(settings)
+            reason = explain_refusal(settings, len(settings.arms))
             if reason is not None:
                 raise ParameterError(f"no rule can say when to stop: {reason}")
     if settings.has_stops:
         with name_field("guardrails"):
-            reason = explain_refusal(settings)
+            reason = explain_refusal(settings, len(settings.arms))
             if reason is not None:
                 raise ParameterError(f"no guardrail can stop an arm: {reason}")
             if not settings.policy.learns_from_any_arm:

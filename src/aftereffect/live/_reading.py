@@ -1,7 +1,8 @@
 """Read the log of an experiment, check it by its hashes, and derive the state from it."""
 
+import json
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import cast
@@ -211,6 +212,16 @@ class OpenLog:
                 if not refused or self.state is None or self.state.head != head:
                     self.state = None
                 raise
+
+    def find_names(self, decision: Event) -> Sequence[str]:
+        """The names of the arms of a decision, of which some may have been added since."""
+        state = self.state
+        known = self.settings.arms if state is None else state.names
+        drawn = len(json.loads(decision.probabilities or "[]"))
+        if max(drawn, (decision.arm or 0) + 1) <= len(known):
+            return known
+        with self.reading() as (_, state):
+            return state.names
 
     def read_records(
         self, view: View, state: ExperimentState, first: int, stop: int

@@ -38,19 +38,21 @@ MAX_ROUNDS = 4_000
 
 
 def compare_guarded(
-    settings: Settings, guardrails: Sequence[Guardrail], trials: Sequence[Trial]
+    names: Sequence[str],
+    level: float,
+    guardrails: Sequence[Guardrail],
+    trials: Sequence[Trial],
 ) -> tuple[GuardrailResults, ...]:
     """What the totals of guardrails show of each arm.
 
     It never fails: what goes wrong in an analysis is the `problem` of its guardrail.
     """
-    level = find_level(len(settings.guardrails))
     found = []
     for guardrail, trial in zip(guardrails, trials, strict=True):
         about = (guardrail.name, guardrail.harm, guardrail.tolerated, guardrail.stops, level)
         try:
             with np.errstate(all="ignore"):
-                results = analyse(trial, settings.arms, level)
+                results = analyse(trial, names, level)
         except Exception as error:
             found.append(GuardrailResults(*about, 0, 0.0, (), _explain(error)))
             continue
@@ -72,7 +74,8 @@ def judge_guardrails(log: Log, record: Record, state: ExperimentState) -> Iterat
     names = [guardrail.name for guardrail in stopping]
     try:
         _, trials = read_trials(log, record, state, MAX_JUDGED, names)
-        found = compare_guarded(settings, stopping, trials)
+        level = find_level(len(settings.guardrails))
+        found = compare_guarded(state.names, level, stopping, trials)
     except Exception as error:
         found, problem = (), _explain(error)
     else:
@@ -80,7 +83,7 @@ def judge_guardrails(log: Log, record: Record, state: ExperimentState) -> Iterat
     if (problem or None) != state.guardrail_problem:
         text = json.dumps({"problem": problem or None})
         yield state.head.next("judgement", state.next_slot, guardrails=text)
-    for number, arm in enumerate(settings.arms[1:], 1):  # the first is the control
+    for number, arm in enumerate(state.names[1:], 1):  # the first is the control
         stop = _find_stop(found, arm)
         if stop is not None and number not in state.stopped:
             text = json.dumps(stop._asdict())
@@ -126,16 +129,18 @@ def find_results(log: OpenLog, level: float, stop_when_loss_below: float | None)
     settings = log.settings
     limit = check_results(level, stop_when_loss_below) or settings.stop_when_loss_below
     with log.reading() as (view, state):
-        reason = explain_refusal(settings)
+        reason = explain_refusal(settings, len(state.arms))
         if reason is not None:
             raise ConflictError(reason)
-        decided = state.next_slot
-        stopped = tuple(settings.arms[arm] for arm in sorted(state.stopped))
+        decided, names = state.next_slot, state.names
+        stopped = tuple(names[arm] for arm in sorted(state.stopped))
+        paused = tuple(arm.name for arm in state.arms if arm.state == "paused")
+        retired = tuple(arm.name for arm in state.arms if arm.state == "retired")
         first, (trial, *guarded) = read_trials(
             view, log.record, state, MAX_CELLS, [None, *settings.guarded]
         )
     obstacle = find_obstacle(trial)
-    found = analyse(trial if obstacle is None else _clear(trial), settings.arms, level)
+    found = analyse(trial if obstacle is None else _clear(trial), names, level, retired)
     looks = (look._replace(slots=first + look.slots) for look in found.history)
     return found._replace(
         slots=first + found.slots if found.blocks else 0,
@@ -143,8 +148,12 @@ def find_results(log: OpenLog, level: float, stop_when_loss_below: float | None)
         unit=settings.unit,
         slot_length=settings.slot,
         stop_when_loss_below=limit,
-        guardrails=compare_guarded(settings, settings.guardrails, guarded),
+        guardrails=compare_guarded(
+            names, find_level(len(settings.guardrails)), settings.guardrails, guarded
+        ),
         stopped=stopped,
+        paused=paused,
+        retired=retired,
         obstacle=obstacle,
         plan=settings.plan,
         decided=decided,
@@ -168,10 +177,9 @@ def _clear(trial: Trial) -> Trial:
     return trial._replace(**{name: getattr(trial, name)[:0] for name in fields})
 
 
-def explain_refusal(settings: Settings) -> str | None:
-    """Why `Experiment.results` cannot compare the arms; None if it can."""
-    arms = len(settings.arms)
-    if not has_probabilities(settings.policy.initial(arms)):
+def explain_refusal(settings: Settings, arms: int) -> str | None:
+    """Why `Experiment.results` cannot compare so many arms; None if it can."""
+    if not has_probabilities(settings.policy.initial(len(settings.arms))):
         return name_missing(settings)
     if arms > MAX_COMPARED:
         return (
@@ -195,11 +203,11 @@ def read_trials(
     played. Slots after the last total say nothing yet. Of long experiments, the first slots are
     read: at most `max_cells` divided by the number of arms.
     """
-    settings = state.settings
+    settings, arms = state.settings, len(state.arms)
     decisions: dict[int, Event] = {}
     answers: dict[int, Event] = {}
     numbers: dict[int, list[float | None]] = {}
-    most = min(state.next_slot, max_cells // len(settings.arms))
+    most = min(state.next_slot, max_cells // arms)
     for event in read_slot_events(view, record, 0, most):
         if event.kind == "decision":
             decisions[event.slot] = event
@@ -214,13 +222,16 @@ def read_trials(
         known[name] = {slot: row[place] for slot, row in numbers.items()}
     first = min(decisions, default=0)
     return first, [
-        _make_trial(settings, first, decisions, answers, known[name], is_guardrail=name is not None)
+        _make_trial(
+            settings, arms, first, decisions, answers, known[name], is_guardrail=name is not None
+        )
         for name in guardrails
     ]
 
 
 def _make_trial(
     settings: Settings,
+    arms: int,
     first: int,
     decisions: Mapping[int, Event],
     answers: Mapping[int, Event],
@@ -239,21 +250,24 @@ def _make_trial(
                 slots, totals, played = slots[:at], totals[:at], played[:at]
                 break
             blocks.append(decision)
-        arms = (answer and answer.arm, decision and decision.arm)
+        known_arms = (answer and answer.arm, decision and decision.arm)
         before = played[at - 1] if at else 0
-        played[at] = next((arm for arm in arms if arm is not None), before)
+        played[at] = next((arm for arm in known_arms if arm is not None), before)
         if total is not None:
             totals[at] = total
     if any(block.probabilities is None for block in blocks):  # the first logs have none
         raise ConflictError(name_missing(settings))
-    chances = [json.loads(block.probabilities or "") for block in blocks]
+    chances = np.zeros((len(blocks), arms))
+    for row, block in zip(chances, blocks, strict=True):
+        drawn = json.loads(block.probabilities or "")
+        row[: len(drawn)] = drawn  # arms that were added later had the probability 0
     has_history = bool(slots) and not is_guardrail
     return Trial(
         totals,
         played,
         starts=np.array([block.slot - first for block in blocks], np.int64),
         decided=np.array([block.arm for block in blocks], np.int64),
-        probabilities=np.reshape(chances, (len(blocks), len(settings.arms))),
+        probabilities=chances,
         places=np.array([_find_place(settings, slot) for slot in slots], np.int64),
         calendar=settings.calendar,
         history=_read_history(settings, first) if has_history else np.zeros(0),

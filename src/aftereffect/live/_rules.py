@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from aftereffect._core import check_float, check_int, notation, short_repr, suggest
 from aftereffect.errors import ConflictError, CorruptionError, ParameterError, name_field
+from aftereffect.live._arms import ArmChange, plan_changes
 from aftereffect.live._reading import OpenLog, find_end, find_keyed_event, read_slot_events
 from aftereffect.live._results import judge_guardrails
 from aftereffect.live._state import ExperimentState
@@ -27,20 +28,12 @@ _BATCH = "§"
 MAX_GAP = 100_000
 
 
-def find_decision(view: View, record: Record, settings: Settings, slot: int) -> Decision | None:
+def find_decision(view: View, record: Record, slot: int) -> Event | None:
     """The decision for a slot; None if it is not decided."""
     for event in read_slot_events(view, record, slot, slot + 1):
         if event.kind == "decision":
-            return _make_decision(settings, event)
+            return event
     return None
-
-
-def find_decision_by_key(
-    view: View, record: Record, settings: Settings, key: str
-) -> Decision | None:
-    """The decision made for this idempotency key; None if there is none."""
-    event = find_keyed_event(view, record, key)
-    return None if event is None else _make_decision(settings, event)
 
 
 def find_or_decide(opened: OpenLog, slot: Slot | None, key: str | None) -> tuple[Decision, bool]:
@@ -50,11 +43,11 @@ def find_or_decide(opened: OpenLog, slot: Slot | None, key: str | None) -> tuple
     number = None if slot is None else check_int("slot", opened.settings.number_slot(slot))
     checked = None if key is None else check_key(key)
 
-    def find(view: View) -> Decision | None:
+    def find(view: View) -> Event | None:
         if checked is not None:
-            return find_decision_by_key(view, opened.record, opened.settings, checked)
+            return find_keyed_event(view, opened.record, checked)
         if number is not None:
-            return find_decision(view, opened.record, opened.settings, number)
+            return find_decision(view, opened.record, number)
         return None
 
     known = opened.state
@@ -63,12 +56,12 @@ def find_or_decide(opened: OpenLog, slot: Slot | None, key: str | None) -> tuple
         with opened.view() as view:  # a reader makes no writer wait
             answer = find(view)
         if answer is not None:
-            return answer, False
+            return _make_decision(opened.settings, opened.find_names(answer), answer), False
     with opened.writing() as (log, state):
         if checked or (number is not None and number < state.next_slot):
             answer = find(log)  # another client may have decided it meanwhile
             if answer is not None:
-                return answer, False
+                return _make_decision(opened.settings, state.names, answer), False
             if number is not None and not state.is_skipped(number):
                 raise CorruptionError(
                     f"slot {number} was decided, but the log has no decision for it"
@@ -113,7 +106,7 @@ def decide(
         probabilities=choice.probabilities,
     )
     _append(log, state, event)
-    return _make_decision(state.settings, event)
+    return _make_decision(state.settings, state.names, event)
 
 
 def tell_many(
@@ -158,7 +151,7 @@ def tell(
         total = None if given.total is None else _check_possible(settings, slot, given.total)
     known, decided = _find_total(log, state, record, slot)
     with name_field("arm"):
-        arm = _find_played(settings, given.arm, slot, decided)
+        arm = _find_played(state.names, given.arm, slot, decided)
     with name_field("covariates"):
         numbers = _check_numbers("covariate", settings.covariates, slot, given.covariates)
     with name_field("guardrails"):
@@ -167,7 +160,7 @@ def tell(
     before = read_numbers(settings.covariates, known and known.covariates) or {}
     last = _find_guardrails(log, record, slot) if counts else None
     counted = read_numbers(settings.guarded, last and last.guardrails) or {}
-    played = None if arm is None else settings.arms[arm]
+    played = None if arm is None else state.names[arm]
     is_same_total = (
         known is not None
         and known.total == total
@@ -228,6 +221,22 @@ def skip(log: Log, state: ExperimentState, first: int, last: int) -> None:
         )
     _check_running(state)
     _append(log, state, state.head.next("skip", first, until=last))
+
+
+def change_arms(log: Log, state: ExperimentState, given: dict[ArmChange, object]) -> None:
+    """Record that arms come and go; the same call again changes nothing."""
+    changes = plan_changes(state.settings, state.arms, given)
+    if changes:
+        _check_running(state)
+    for change in changes:
+        event = state.head.next(
+            "arm",
+            state.next_slot,
+            revision=state.arm_changes,
+            arm=change.number,
+            guardrails=change.write(),
+        )
+        _append(log, state, event)
 
 
 def end(log: Log, state: ExperimentState) -> None:
@@ -382,16 +391,16 @@ def _write_numbers(names: Sequence[str], numbers: dict[str, float | None]) -> st
     return json.dumps([numbers.get(name) for name in names]) if numbers else None
 
 
-def _find_played(settings: Settings, arm: object, slot: int, decided: int | None) -> int | None:
+def _find_played(names: Sequence[str], arm: object, slot: int, decided: int | None) -> int | None:
     """The number of the arm that was played: the one that the caller names, or the decided one."""
     if arm is None:
         return decided
-    if arm not in settings.arms:
+    if arm not in names:
         raise ParameterError(
             f"slot {slot} was played with an unknown arm {short_repr(arm)}: "
-            f"{suggest(str(arm), settings.arms)}"
+            f"{suggest(str(arm), names)}"
         )
-    return settings.arms.index(str(arm))
+    return names.index(str(arm))
 
 
 def _check_revision(
@@ -402,7 +411,7 @@ def _check_revision(
         return
     before, after = ("missing" if x is None else notation(x) for x in (known.total, total))
     if known.arm != arm and None not in (known.arm, arm):
-        arms = state.settings.arms
+        arms = state.names
         before, after = f"{before} with {arms[known.arm or 0]}", f"{after} with {arms[arm or 0]}"
     recorded = f"is {before}" if known.total is None else f"has the total {before}"
     raise ConflictError(
@@ -412,17 +421,17 @@ def _check_revision(
     )
 
 
-def _make_decision(settings: Settings, event: Event) -> Decision:
+def _make_decision(settings: Settings, names: Sequence[str], event: Event) -> Decision:
     if event.round is None or event.arm is None or event.until is None:
         raise ValueError(f"a decision has a round, an arm and an end, got {event}")
     hold = event.slot > event.until
     until = event.slot if hold else event.until
     return Decision(
         event.slot,
-        settings.arms[event.arm],
+        names[event.arm],
         event.round,
         until,
         hold,
         settings.find_time(event.slot),
-        read_probabilities(settings, event.probabilities),
+        read_probabilities(names, event.probabilities),
     )

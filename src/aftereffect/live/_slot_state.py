@@ -79,8 +79,7 @@ class SlotState(ExperimentState):
 
     def _make_room(self, slots: int) -> State:
         self._room = slots
-        settings = self.settings
-        return settings.policy.initial_for(len(settings.arms), slots, len(settings.covariates))
+        return self.policy.initial_for(len(self.arms), slots, len(self.settings.covariates))
 
     @property
     def outstanding(self) -> int:

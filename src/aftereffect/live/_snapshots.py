@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from aftereffect._core import Vector, __version__
+from aftereffect.live._arms import Arm
 from aftereffect.live._rounds import (
     Asked,
     Backlog,
@@ -40,7 +41,7 @@ _NUMBERS = 5
 _PLAIN = (
     *("next_slot", "rounds", "received", "missing", "learned", "planned", "lasted"),
     *("last_total_at", "slots_at_last_total", "ended"),
-    *("batches", "notices", "notified"),
+    *("batches", "notices", "notified", "arm_changes"),
     *("guardrail_problem", "guardrails_received", "guardrails_judged"),
 )
 
@@ -76,6 +77,7 @@ def take_snapshot(state: ExperimentState) -> Snapshot:
         "position": str(state.draws.position),
         "retry_plan": state.retry_plan,
         "skipped": state.skipped,
+        "arms": state.arms,
         "stopped": [(arm, *stop) for arm, stop in state.stopped.items()],
         "recent_lateness": list(state.recent_lateness),
         "statistics": asdict(state.statistics),
@@ -110,6 +112,8 @@ def restore_state(settings: Settings, start: Link, snapshot: Snapshot | None) ->
     is_of_this_code = fields["version"] == __version__ and fields.keys() >= {*_PLAIN}
     if not is_of_this_code or list(fields["policy_state"]) != names:
         return state
+    if fields["arm_changes"]:
+        state.set_arms(tuple(Arm(*arm) for arm in fields["arms"]))
     if isinstance(state, SlotState):
         written = fields["slots"]
         state.read(

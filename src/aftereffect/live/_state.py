@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from aftereffect._core import POLICY, Vector, seed_sequence
+from aftereffect.live._arms import Arm, follow_change, list_arms
 from aftereffect.live._rounds import (
     Asked,
     Backlog,
@@ -119,6 +120,11 @@ class ArmTotals:
         """The totals before the first slot."""
         return cls(*(np.zeros(arms) for _ in range(4)))
 
+    def make_room(self, arms: int) -> "ArmTotals":
+        """The same with zeros for arms that are new."""
+        new = arms - len(self.pulls)
+        return ArmTotals(*(np.append(each, np.zeros(new)) for each in vars(self).values()))
+
 
 class ExperimentState:
     """The state of an experiment at one position of its log.
@@ -142,15 +148,18 @@ class ExperimentState:
     """
 
     def __init__(self, settings: Settings, start: Link) -> None:
-        policy, arms = settings.policy, len(settings.arms)
         self.settings = settings
+        #: The arms, in the order in which they came, and the policy that plays them.
+        self.arms = list_arms(settings)
+        self.arm_changes = 0
+        self.policy = policy = settings.policy
         #: The position in the log.
         self.head = start
         self.kernels: Any = policy.kernels()
-        self.params = policy.params(arms, settings.planned_slots)
+        self.params = policy.params(len(self.arms), settings.planned_slots)
         self.policy_state: State = self._make_policy_state()
         self.draws = Draws(settings.seed)
-        self.arm_totals = ArmTotals.zeros(arms)
+        self.arm_totals = ArmTotals.zeros(len(self.arms))
         self.statistics = TotalStatistics()
         for total in settings.history:
             if total is not None:
@@ -187,6 +196,11 @@ class ExperimentState:
 
     def _make_policy_state(self) -> State:
         return self.settings.policy.initial(len(self.settings.arms))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all arms, by number."""
+        return tuple(arm.name for arm in self.arms)
 
     @property
     def has_reached_horizon(self) -> bool:
@@ -324,7 +338,7 @@ class ExperimentState:
 
     def _has_news(self) -> bool:
         """Whether enough numbers of guardrails have come that may stop an arm."""
-        if not self.settings.has_stops or len(self.stopped) == len(self.settings.arms) - 1:
+        if not self.settings.has_stops or len(self.stopped) == len(self.arms) - 1:
             return False
         came = self.guardrails_received - self.guardrails_judged
         return came > 0 and came >= _JUDGED_AGAIN * self.guardrails_judged
@@ -523,6 +537,21 @@ class ExperimentState:
     def _fold_judgement(self, event: Event) -> None:
         self.guardrail_problem = _read_text(event)["problem"]
 
+    def _fold_arm(self, event: Event) -> None:
+        self.set_arms(follow_change(self.arms, event))
+        self.arm_changes += 1
+        active = [arm.is_active for arm in self.arms]
+        self.policy_state = self.policy.change_arms(self.policy_state, active)
+        self.arm_totals = self.arm_totals.make_room(len(self.arms))
+        if self.round is not None and not active[self.round.arm]:
+            self.round.until = min(self.round.until, self.next_slot - 1)
+
+    def set_arms(self, arms: tuple[Arm, ...]) -> None:
+        """Go on with these arms; the state of the policy is changed apart."""
+        self.arms = arms
+        self.policy = self.settings.policy.with_active([arm.is_active for arm in arms])
+        self.params = self.policy.params(len(arms), self.settings.planned_slots)
+
     def _fold_batch(self, _: Event) -> None:
         self.batches += 1
 
@@ -547,6 +576,7 @@ _FOLDS = {
     "stop": "_fold_stop",
     "judgement": "_fold_judgement",
     "skip": "_fold_skip",
+    "arm": "_fold_arm",
     "batch": "_fold_batch",
     "notice": "_fold_notice",
     "end": "_fold_end",

@@ -10,7 +10,16 @@ from aftereffect._core import __version__
 from aftereffect.errors import CorruptionError
 
 EventKind = Literal[
-    "decision", "total", "guardrails", "stop", "judgement", "skip", "batch", "notice", "end"
+    "decision",
+    "total",
+    "guardrails",
+    "stop",
+    "judgement",
+    "skip",
+    "batch",
+    "notice",
+    "arm",
+    "end",
 ]
 
 
@@ -36,6 +45,8 @@ class Event(NamedTuple):
       names the batch, which is not recorded again. `revision` counts the batches before.
     - notice: a hook was told what happened in `slot`. `guardrails` have the mark of the hook and
       the kind of the notice, as JSON. `revision` counts the notices before.
+    - arm: from `slot` on, `arm` may be played, or not any more. `guardrails` have its name and the
+      change, as JSON: add, pause, resume or retire. `revision` counts the changes before.
     - end: the experiment ended before `slot` was decided.
 
     Examples

@@ -19,6 +19,7 @@ from aftereffect.errors import ParameterError, name_field
 from aftereffect.inference import Guardrail, PlannedCourse, Results
 from aftereffect.lag import LagEstimate, estimate_lag
 from aftereffect.live import _rules as rules
+from aftereffect.live._arms import ArmChange
 from aftereffect.live._policy import add_floors, check_playable
 from aftereffect.live._reading import OpenLog
 from aftereffect.live._results import find_results
@@ -417,6 +418,46 @@ class Experiment:
             rules.skip(log, state, begin, stop)
             return make_status(state)
 
+    def change_arms(
+        self,
+        *,
+        add: str | Sequence[str] = (),
+        pause: str | Sequence[str] = (),
+        resume: str | Sequence[str] = (),
+        retire: str | Sequence[str] = (),
+    ) -> Status:
+        """Add, pause, resume or retire arms, from the next slot on; all of these changes or none.
+
+        What is known of the other arms is kept. If the arm of the open round is paused or retired,
+        the round ends. The same call again changes nothing. See docs/live.md.
+
+        Parameters
+        ----------
+        add
+            Names of new arms: no name is used twice, also not that of a retired arm.
+        pause
+            Arms that are not played until they are resumed.
+        resume
+            Arms that are paused.
+        retire
+            Arms that are never played again.
+
+        Raises
+        ------
+        ConflictError
+            If the policy cannot go on with other arms, if an arm is retired already, or if no arm
+            would be active. The control can be neither paused nor retired.
+        """
+        given: dict[ArmChange, object] = {
+            "add": add,
+            "pause": pause,
+            "resume": resume,
+            "retire": retire,
+        }
+        with self._log.writing() as (log, state):
+            rules.change_arms(log, state, given)
+            return make_status(state)
+
     def status(self) -> Status:
         """The status of the experiment, arm by arm, and its next decision."""
         with self._log.reading() as (_, state):
@@ -476,7 +517,7 @@ class Experiment:
             records = self._log.read_records(view, state, 0, state.next_slot)
             names = (*self.settings.covariates, *self.settings.guarded)
             suffix = target.suffix.lower()
-            save_history(records, self.settings.arms, names, draft, suffix, form)
+            save_history(records, state.names, names, draft, suffix, form)
 
     def verify(self) -> Verification:
         """Check every event, derive every decision again, and compare snapshot and log."""

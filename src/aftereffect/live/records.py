@@ -11,7 +11,6 @@ from aftereffect._core import check_sequence, import_optional, short_repr
 from aftereffect.errors import CorruptionError, ParameterError
 from aftereffect.live._state import ExperimentState
 from aftereffect.live.events import Event
-from aftereffect.live.settings import Settings
 
 #: A slot as callers name it: its number, or the time at which it begins.
 Slot: TypeAlias = int | str | datetime
@@ -172,7 +171,7 @@ def make_records(
     state: ExperimentState, events: Iterable[Event], first: int, stop: int
 ) -> Iterator[SlotRecord]:
     """The slots ``first .. stop - 1`` as records, from the events about them."""
-    arms = state.settings.arms
+    arms = state.names
     decisions: dict[int, Event] = {}
     totals: dict[int, Event] = {}
     guardrails: dict[int, str | None] = {}
@@ -208,9 +207,9 @@ def make_records(
         )
 
 
-def read_probabilities(settings: Settings, text: str | None) -> dict[str, float] | None:
-    """The probabilities of a decision by arm, from the text of an event."""
-    return None if text is None else dict(zip(settings.arms, json.loads(text), strict=True))
+def read_probabilities(names: Sequence[str], text: str | None) -> dict[str, float] | None:
+    """The probabilities of a decision by arm, from the text of an event; not of arms to come."""
+    return None if text is None else dict(zip(names, json.loads(text), strict=False))
 
 
 def read_numbers(names: Sequence[str], text: str | None) -> dict[str, float | None] | None:

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from aftereffect._core import text_table
 from aftereffect.inference import PlannedCourse
+from aftereffect.live._arms import ArmState
 from aftereffect.live._policy import find_warnings
 from aftereffect.live._results import explain_refusal
 from aftereffect.live._state import ExperimentState
@@ -25,7 +26,8 @@ class ArmStatus(NamedTuple):
     """One arm: how often it was decided, and the mean total of the slots in which it was played.
 
     `floor` is the least share of rounds that the arm keeps; None if it has no floor. `stopped` says
-    why a guardrail has stopped the arm; None if none has.
+    why a guardrail has stopped the arm; None if none has. From the slot `since` on, the arm is
+    `active`, `paused` or `retired`; None if it has been active from the start.
 
     Examples
     --------
@@ -40,10 +42,16 @@ class ArmStatus(NamedTuple):
     mean: float | None
     floor: float | None
     stopped: str | None
+    state: ArmState = "active"
+    since: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, in types that JSON has."""
         return self._asdict()
+
+    def describe_change(self) -> str:
+        """From when on the arm is as it is, in a few words."""
+        return f"{self.arm} is {self.state} from slot {self.since:,} on"
 
     def _cells(self) -> tuple[str, ...]:
         counts = f"{self.pulls:,}", _show(self.share, ".1%"), f"{self.rounds:,}"
@@ -145,11 +153,14 @@ class Status(NamedTuple):
         if any(arm.floor for arm in self.arms):
             floors = ["floor", *(_show(arm.floor, ".1%") for arm in self.arms)]
             rows = [(*row, floor) for row, floor in zip(rows, floors, strict=True)]
+        if any(arm.since is not None for arm in self.arms):
+            states = ["state", *(arm.state for arm in self.arms)]
+            rows = [(*row, state) for row, state in zip(rows, states, strict=True)]
         if any(arm.stopped for arm in self.arms):
             marks = ["guardrails", *("stopped" if arm.stopped else "-" for arm in self.arms)]
             rows = [(*row, mark) for row, mark in zip(rows, marks, strict=True)]
         if chances is not None:
-            shown = ["probability", *(_show(chances[arm.arm], ".1%") for arm in self.arms)]
+            shown = ["probability", *(_show(chances.get(arm.arm), ".1%") for arm in self.arms)]
             rows = [(*row, chance) for row, chance in zip(rows, shown, strict=True)]
         return rows
 
@@ -159,7 +170,16 @@ class Status(NamedTuple):
         problem = self.guardrail_problem
         unjudged = [f"guardrails cannot be judged: {problem}"] if problem else []
         notes = (f"note: {note}" for note in self.notes)
-        return [*names, *stopped, *unjudged, self.outlook(), *self.describe_plan(), *notes]
+        changed = [arm.describe_change() for arm in self.arms if arm.since is not None]
+        return [
+            *names,
+            *changed,
+            *stopped,
+            *unjudged,
+            self.outlook(),
+            *self.describe_plan(),
+            *notes,
+        ]
 
     def _repr_html_(self) -> str:
         """The same for notebooks."""
@@ -226,11 +246,11 @@ def make_status(state: ExperimentState) -> Status:
     ahead = state.look_ahead()
     settings, totals = ahead.settings, ahead.arm_totals
     floors, decided = settings.floors, int(totals.pulls.sum())
-    following, refusal = _find_next(ahead), explain_refusal(settings)
+    following, refusal = _find_next(ahead), explain_refusal(settings, len(ahead.arms))
     time = now()
     provisional = settings.find_provisional(time)
     arms = []
-    for number, arm in enumerate(settings.arms):
+    for number, (arm, arm_state, since) in enumerate(ahead.arms):
         pulls, count = int(totals.pulls[number]), totals.counts[number]
         arms.append(
             ArmStatus(
@@ -239,8 +259,10 @@ def make_status(state: ExperimentState) -> Status:
                 pulls / decided if decided else None,
                 int(totals.rounds[number]),
                 float(totals.sums[number] / count) if count else None,
-                floors.get(arm),
+                floors.get(arm) if arm_state == "active" else None,
                 stop.reason if (stop := ahead.stopped.get(number)) else None,
+                arm_state,
+                since,
             )
         )
     return Status(
@@ -329,7 +351,7 @@ def _find_next(ahead: ExperimentState) -> Decision | None:
     if ahead.ended or ahead.has_reached_horizon or ahead.round is None:
         return None
     slot, current = ahead.next_slot, ahead.round
-    arm, until = ahead.settings.arms[current.arm], max(current.until, slot)
+    arm, until = ahead.names[current.arm], max(current.until, slot)
     return Decision(
         slot,
         arm,
@@ -337,7 +359,7 @@ def _find_next(ahead: ExperimentState) -> Decision | None:
         until,
         slot > current.until,
         ahead.settings.find_time(slot),
-        read_probabilities(ahead.settings, current.probabilities),
+        read_probabilities(ahead.names, current.probabilities),
     )
 
 

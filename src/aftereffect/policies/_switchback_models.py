@@ -6,6 +6,8 @@ came with the same delay; or demand, before any delay.
 
 import math
 
+import numpy as np
+
 from aftereffect._core import Vector
 from aftereffect.policies._demand_model import (
     AS_THEY_COME,
@@ -46,6 +48,7 @@ from aftereffect.policies._switchback_windows import (
     measure_covariates,
     spread_season,
 )
+from aftereffect.policies.base import move_into
 
 #: The days of history from which on its season is used, and how many of them are folded.
 _SEASON_DAYS, _FOLDED_DAYS = 14, 7
@@ -83,6 +86,28 @@ _DOUBT = 0.5
 _NOTHING = 1e-150
 #: The largest logarithm of demand over what is usual.
 _MAX_DEMAND = 5.0
+
+
+def add_lift(larger: AdaptiveState, state: AdaptiveState) -> AdaptiveState:
+    """Fill a state with one arm more from one without it, and return it.
+
+    All that is known of the lift of the new arm follows from the other m lifts and the prior, in
+    which two lifts have half of their variance v in common, as both are relative to the first arm:
+    it is their sum / (m + 1), give or take a variance of v / 2 (m + 2) / (m + 1).
+    """
+    at = LIFTS + state.mix.shape[0] - 1
+    lifts, others = at - LIFTS, np.delete(np.arange(larger.means.shape[1]), at)
+    move_into(larger, state)
+    larger.means[:, others] = state.means
+    larger.means[:, at] = state.means[:, LIFTS:at].sum(axis=1) / (lifts + 1)
+    together = state.covariances[:, LIFTS:at].sum(axis=1) / (lifts + 1)
+    for row, with_others in enumerate(together):
+        larger.covariances[row][np.ix_(others, others)] = state.covariances[row]
+        larger.covariances[row, at, others] = larger.covariances[row, others, at] = with_others
+        larger.covariances[row, at, at] = with_others[LIFTS:at].sum() / (lifts + 1)
+    larger.covariances[:, at, at] += _PRIOR_LIFT * _PRIOR_LIFT * (lifts + 2) / (lifts + 1)
+    larger.probabilities[-1] = 0.0
+    return larger
 
 
 def advance(state: AdaptiveState, params: AdaptiveParams) -> None:

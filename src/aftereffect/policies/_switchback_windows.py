@@ -44,7 +44,8 @@ class AdaptiveState(NamedTuple):
     of it arrives, by shape of delay, window and age. `noise` is that of demand by model, `factors`
     how much larger it is at each window of the day. `corrections` are added to the season of
     windows. `centres` and `spreads` are the means and deviations of covariates. `scales` say how
-    much larger the surprises of a model are than it expects.
+    much larger the surprises of a model are than it expects. `active` is 1 for arms that may be
+    played, 0 for others.
 
     The fields from `entries` on are scratch space: kernels make no arrays.
     """
@@ -66,6 +67,7 @@ class AdaptiveState(NamedTuple):
     evidence: Vector
     scales: Vector
     probabilities: Vector
+    active: Vector
     entries: Vector
     parts: Vector
     mix: Vector

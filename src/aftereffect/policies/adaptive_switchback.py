@@ -6,6 +6,7 @@ learns is in `_switchback_models`.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ from aftereffect.errors import ParameterError
 from aftereffect.policies._delay_shapes import DelayShapes, cut_delay, list_shapes
 from aftereffect.policies._demand_model import LAGS, LIFTS, NOISE_PARTS
 from aftereffect.policies._season import CalendarPolicy
-from aftereffect.policies._switchback_models import advance
+from aftereffect.policies._switchback_models import add_lift, advance
 from aftereffect.policies._switchback_windows import (
     CELLS,
     DAYS,
@@ -50,6 +51,8 @@ def decide(
     mean_lag = _weigh_models(state, params)
     _find_probabilities(state, rng)
     arm = _draw(state.probabilities, state.probabilities.shape[0], rng)
+    while state.active[arm] == 0.0:  # by rounding, the last arm may be left
+        arm -= 1
     # How long effects last is not known. So the delay that the block is made for is drawn as well.
     row, rows = _draw(state.scratch, state.evidence.shape[0], rng), params.mean_lags.shape[0]
     lag = max(params.mean_lags[row % rows], _MIN_LAG * mean_lag)
@@ -85,9 +88,10 @@ def _weigh_models(state: AdaptiveState, params: AdaptiveParams) -> float:
 
 def _find_probabilities(state: AdaptiveState, rng: np.random.Generator) -> None:
     """Find how often each arm is the best in draws from the posteriors of all models."""
-    chances, arms = state.probabilities, state.probabilities.shape[0]
+    chances, arms, active = state.probabilities, state.probabilities.shape[0], 0
     for arm in range(arms):
         chances[arm] = 0.0
+        active += 1 if state.active[arm] == 1.0 else 0
     wanted, drawn = 0.0, 0
     for row in range(state.evidence.shape[0]):
         wanted += state.scratch[row] * _DRAWS
@@ -101,9 +105,10 @@ def _find_probabilities(state: AdaptiveState, rng: np.random.Generator) -> None:
     for arm in range(arms):
         chances[arm] *= chances[arm]  # likely arms become likelier
         total += chances[arm]
-    floor = min(_FLOOR / (state.marks[DECISIONS] + 1.0), 0.5) / arms
+    floor = min(_FLOOR / (state.marks[DECISIONS] + 1.0), 0.5) / active
     for arm in range(arms):
-        chances[arm] = chances[arm] / total * (1.0 - arms * floor) + floor
+        if state.active[arm] == 1.0:
+            chances[arm] = chances[arm] / total * (1.0 - active * floor) + floor
 
 
 def _factorise(state: AdaptiveState, row: int) -> None:
@@ -121,8 +126,10 @@ def _factorise(state: AdaptiveState, row: int) -> None:
 
 
 def _draw_best(state: AdaptiveState, row: int, rng: np.random.Generator) -> int:
-    """Draw lifts from one model; return the best arm."""
+    """Draw lifts from one model; return the best arm of those that are active."""
     lifts, best, highest = state.mix.shape[0] - 1, 0, 0.0
+    if state.active[0] == 0.0:
+        highest = -math.inf
     for arm in range(lifts):
         # Box and Muller: a kernel draws with rng.random() only.
         radius = math.sqrt(-2.0 * math.log(1.0 - rng.random()))
@@ -131,7 +138,7 @@ def _draw_best(state: AdaptiveState, row: int, rng: np.random.Generator) -> int:
         lift = state.means[row, LIFTS + arm]
         for inner in range(arm + 1):
             lift += state.factor[arm, inner] * state.normals[inner]
-        if lift > highest:
+        if lift > highest and state.active[arm + 1] == 1.0:
             highest, best = lift, arm + 1
     return best
 
@@ -159,9 +166,10 @@ class AdaptiveSwitchback(CalendarPolicy):
 
     Examples
     --------
+    >>> import numpy as np
     >>> policy = AdaptiveSwitchback(slots_per_day=24)
     >>> state, params = policy.initial(arms=3), policy.params(arms=3, horizon=100)
-    >>> arm, slots = decide(state, params, 0, np.random.default_rng(1))
+    >>> arm, slots = policy.kernels().decide(state, params, 0, np.random.default_rng(1))
     >>> slots, state.probabilities.sum().round(6).item()
     (4, 1.0)
     """
@@ -199,6 +207,17 @@ class AdaptiveSwitchback(CalendarPolicy):
     def _calendar(self) -> Calendar:
         return Calendar(self.slots_per_day or 0, self.first)
 
+    @property
+    def allows_new_arms(self) -> bool:
+        return True
+
+    def change_arms(self, state: AdaptiveState, active: Sequence[bool]) -> AdaptiveState:
+        slots, covariates = state.covariates.shape
+        for arms in range(state.mix.shape[0] + 1, len(active) + 1):
+            state = add_lift(self.initial_for(arms, slots, covariates), state)
+        state.active[:] = active
+        return state
+
     def initial(self, arms: int) -> AdaptiveState:
         return self.initial_for(arms, _CAPACITY)
 
@@ -228,6 +247,7 @@ class AdaptiveSwitchback(CalendarPolicy):
             evidence=np.zeros(2 * rows),
             scales=np.ones(2 * rows),
             probabilities=np.full(arms, 1 / arms),
+            active=np.ones(arms),
             entries=np.zeros(entries),
             parts=np.zeros(entries),
             mix=np.zeros(arms),

@@ -1,7 +1,7 @@
 """What every policy offers to a driver: parameters, a state with named fields, and two kernels."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias, TypeVar, cast, get_args
 
 import numpy as np
@@ -76,6 +76,25 @@ class Policy(Spec, ABC):
         with which they draw an arm, and for those that plan a round by the arm of the last one.
         """
         return True
+
+    @property
+    def allows_new_arms(self) -> bool:
+        """Whether arms may be added, paused and retired while it plays, by `change_arms`."""
+        return False
+
+    def with_active(self, active: Sequence[bool]) -> "Policy":
+        """The same policy for arms of which some are not active, and the last may be new."""
+        return self
+
+    def change_arms(self, state: State, active: Sequence[bool]) -> State:
+        """A state for arms of which some are not active, and the last may be new.
+
+        All that is known of the other arms is kept. From then on, `decide` gives an arm that is not
+        active the probability 0, and never plays it. It may become active again.
+        """
+        raise ParameterError(
+            f"{self} cannot go on with other arms: use adaptive-switchback, or a new experiment"
+        )
 
     def chance(self) -> Chance | None:
         """The kernel that says with which probability `decide` has just drawn an arm.

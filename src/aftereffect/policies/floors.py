@@ -17,7 +17,7 @@ that the base wanted. A share of the rounds is thus the same share of the slots,
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Any, NamedTuple, TypeAlias
@@ -134,6 +134,20 @@ class Floors(Policy):
 
     def with_calendar(self, calendar: Calendar) -> "Floors":
         return replace(self, base=self.base.with_calendar(calendar))
+
+    @property
+    def allows_new_arms(self) -> bool:
+        return self.base.allows_new_arms
+
+    def with_active(self, active: Sequence[bool]) -> "Floors":
+        known = (*self.shares, *(0.0 for _ in range(len(active) - len(self.shares))))
+        shares = tuple(share * is_active for share, is_active in zip(known, active, strict=True))
+        return replace(self, base=self.base.with_active(active), shares=shares)
+
+    def change_arms(self, state: FloorsState, active: Sequence[bool]) -> FloorsState:
+        """As that of the base, and a new group begins: an arm that is not active has no floor."""
+        arms, base = len(active), self.base.change_arms(state.base, active)
+        return FloorsState(np.zeros(arms), np.zeros(arms), np.zeros(1), state.is_floor, base)
 
     def kernels(self) -> PolicyKernels | SlotKernels:
         base, chance = anonymous_kernels(self.base), self.base.chance()

@@ -102,6 +102,7 @@ class Timeline:
     def _begin(self) -> None:
         self._head = chain_start(self._experiment.record)
         self._arms, self._rounds, self._totals = array("i"), array("q"), array("d")
+        self._arm_count = len(self._experiment.settings.arms)
 
     def _catch_up(self) -> None:
         with self._experiment.read_log() as view:
@@ -139,11 +140,13 @@ class Timeline:
             self._totals[slot] = _NO_TOTAL if event.total is None else event.total
             if event.arm is not None and event.total is not None:
                 self._arms[slot] = event.arm
+        elif event.kind == "arm":
+            self._arm_count = max(self._arm_count, (event.arm or 0) + 1)
 
     def _split(self, max_pieces: int) -> tuple[int, int, list[Piece]]:
         slots = len(self._arms)
         width = max(1, -(-slots // max_pieces))
-        pulls = [0] * len(self._experiment.settings.arms)
+        pulls = [0] * self._arm_count
         pieces = []
         for first in range(0, slots, width):
             last = min(first + width, slots) - 1

@@ -56,7 +56,8 @@ def link_to(*operations: str, **parameters: str) -> dict[str, Any]:
 
 
 _EXPERIMENT_LINKS = link_to(
-    *("status", "ask", "skip", "history", "timeline", "lag", "results", "verify", "export", "end"),
+    *("status", "ask", "skip", "change_arms", "history", "timeline", "lag", "results", "verify"),
+    *("export", "end"),
     name="$response.body#/name",
 )
 _SLOT_LINKS = link_to("decide", "tell", name="$request.path.name", n="$response.body#/slot")
@@ -241,6 +242,20 @@ def skip(name: Name, given: schemas.NewGap, experiments: WriteAccess) -> Answer:
     A second request with the same slots changes nothing.
     """
     return experiments.writers[name].skip(given.first, given.last).to_dict()
+
+
+@router.post(
+    "/experiments/{name}/arms",
+    operation_id="change_arms",
+    response_model=schemas.StatusAnswer,
+    responses=document_errors(NOT_FOUND, CONFLICT, has_body=True),
+)
+def change_arms(name: Name, given: schemas.ArmChanges, experiments: AdminAccess) -> Answer:
+    """Add, pause, resume or retire arms, from the next slot on.
+
+    What is known of the other arms is kept. A second request with the same changes changes nothing.
+    """
+    return experiments.writers[name].change_arms(**given.model_dump()).to_dict()
 
 
 @router.post(

@@ -384,6 +384,25 @@ class NewTotals(Strict):
     confirm: Confirm = False
 
 
+ArmNames = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]],
+    Field(max_length=MAX_ARMS),
+]
+
+
+class ArmChanges(Strict):
+    """Arms that come and go, from the next slot on: all of these changes are made, or none."""
+
+    add: Annotated[
+        ArmNames, Field(description="New arms. No name is used twice.", examples=[["D"]])
+    ] = []
+    pause: Annotated[
+        ArmNames, Field(description="Arms that are not played until they are resumed.")
+    ] = []
+    resume: Annotated[ArmNames, Field(description="Arms that are paused.")] = []
+    retire: Annotated[ArmNames, Field(description="Arms that are never played again.")] = []
+
+
 class NewGap(Strict):
     """Slots for which nothing was decided."""
 

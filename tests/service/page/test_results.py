@@ -239,6 +239,31 @@ def test_a_stopped_arm_is_marked_wherever_arms_are_listed(guarded, visit):
     expect(page.locator(".experiments svg[aria-label*='(stopped)']")).to_have_count(1)
 
 
+@pytest.mark.compiled
+def test_arms_that_come_and_go_are_marked_and_said(storage, serve, visit):
+    policy = "adaptive-switchback(slots_per_day=2, delay=interval(0, 2))"
+    experiment = play_shop(slots=60, storage=storage, arms=["A", "B", "C"], policy=policy)
+    page = visit(f"{serve()}#shop")
+    drawn(page)
+    expect(part(page, "facts")).not_to_contain_text("came or went")
+    experiment.change_arms(add="D", pause="B", retire="C")
+    came = (
+        "B paused from Tue 3 Mar, 12:00 on; C retired from Tue 3 Mar, 12:00 on; D active from Tue"
+    )
+    expect(fact(page, "arms that came or went")).to_contain_text(came)
+    for place in ("arms", "shares", "totals", "means"):
+        expect(part(page, place)).to_contain_text("B (paused)")
+        expect(part(page, place)).to_contain_text("C (retired)")
+    expect(part(page, "arms").locator("tbody tr")).to_have_count(4)
+    known = part(page, "known-sentences")
+    expect(known).to_contain_text("C is retired: it is no candidate to ship.")
+    for slot in range(60, 90):
+        experiment.ask(slot)
+        experiment.tell(slot, 100)
+    expect(fact(page, "slots decided")).to_have_text("90")
+    expect(part(page, "totals")).to_contain_text("D")
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 def test_guardrails_fit(guarded, visit, width):
     page = visit(guarded.page, viewport={"width": width, "height": 844})

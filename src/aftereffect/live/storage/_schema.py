@@ -23,7 +23,7 @@ from aftereffect.live.events import Event, EventKind, Snapshot, hash_event, is_i
 from aftereffect.live.storage.contract import Log, TokenRecord, TokenStorage
 
 #: The version of the tables below.
-VERSION = 9
+VERSION = 10
 
 metadata = sa.MetaData()
 
@@ -207,6 +207,15 @@ def _note_replaced_totals(connection: sa.Connection) -> None:
     """
 
 
+def _note_arm_changes(connection: sa.Connection) -> None:
+    """Version 10: arms may come and go, and snapshots say which there are.
+
+    The tables stay as they are. The new version keeps older code away, which does not know the
+    events of arms.
+    """
+    connection.execute(experiments.update().values(snapshot=None, snapshot_digest=None))
+
+
 #: What makes each version from the one before. A migration never changes once it is released.
 MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {
     2: _seal_tokens,
@@ -217,6 +226,7 @@ MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {
     7: _add_guardrails,
     8: _note_plans,
     9: _note_replaced_totals,
+    10: _note_arm_changes,
 }
 
 

@@ -38,8 +38,12 @@ export function makeSwatch(arm) {
   return square;
 }
 
-/** The name of an arm of a status, marked if a guardrail has stopped it. */
-export const nameArm = ({ arm, stopped }) => (stopped === null ? arm : `${arm} (stopped)`);
+/** The name of an arm of a status, marked if it is retired or paused, or if a guardrail has stopped it. */
+export function nameArm({ arm, stopped, state }) {
+  if (state === "retired") return `${arm} (retired)`;
+  if (stopped !== null) return `${arm} (stopped)`;
+  return state === "active" ? arm : `${arm} (${state})`;
+}
 
 /** Fill a legend with arms and their looks. */
 export function fillLegend(list, arms, nameOf) {

@@ -13,9 +13,9 @@ import { Shares } from "./shares.js";
 import { describeCalendar, makeSlotNames } from "./slot-names.js";
 import { ArmsTable } from "./table.js";
 import { Totals } from "./totals.js";
-import { capitalize, describeDraw, describeFloors, describeLastTotal, describeLateness } from "./format.js";
-import { describeNow, describeRule, describeState, describeStops, describeWaiting } from "./format.js";
-import { describeProvisional, formatCount, formatQuantity, joinWords } from "./format.js";
+import { capitalize, describeArms, describeDraw, describeFloors, describeLastTotal } from "./format.js";
+import { describeLateness, describeNow, describeRule, describeState, describeStops } from "./format.js";
+import { describeProvisional, describeWaiting, formatCount, formatQuantity, joinWords } from "./format.js";
 
 /** Pieces of the history: as many as a screen can show, fewer if there are thousands of arms. */
 const MAX_PIECES = 400;
@@ -134,6 +134,7 @@ export class Detail {
       ...describeProvisional(status),
       ["rounds closed", formatCount(status.rounds)],
       ["arms", formatCount(status.arms.length)],
+      ...describeArms(status, names),
       ["horizon", status.horizon === null ? "open" : formatQuantity(status.horizon, "slot")],
       ["policy", status.policy],
       ...describeCalendar(status),

@@ -157,6 +157,13 @@ export function describeRule({ stop_when_loss_below: limit, unit }, names) {
   return [["rule to stop", `an expected loss below ${amount} per ${names.perSlot}`]];
 }
 
+/** From when on arms are paused or retired, or active since they came, for the list of facts. */
+export function describeArms({ arms }, names) {
+  const changed = arms.filter(({ since }) => since !== null);
+  const texts = changed.map(({ arm, state, since }) => `${arm} ${state} from ${names.name(since)} on`);
+  return texts.length ? [["arms that came or went", texts.join("; ")]] : [];
+}
+
 /** The arms that guardrails have stopped, and why these cannot be judged, in sentences. */
 export function describeStops({ arms, guardrail_problem: problem }) {
   const stopped = arms.filter(({ stopped }) => stopped !== null);

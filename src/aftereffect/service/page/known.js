@@ -57,7 +57,8 @@ export class Known extends Chart {
   /** Ask again if something is new. It may take seconds and fail: nothing else on the page depends on it. */
   async refresh(service, status) {
     if (status.no_results !== null) return this.#showNothing(`Not known: ${status.no_results}.`);
-    const of = [status.slots, status.received, status.last_total_at, status.ended].join();
+    const states = status.arms.map(({ state }) => state);
+    const of = [status.slots, status.received, status.last_total_at, status.ended, ...states].join();
     if (this.#running || of === this.#of || performance.now() < this.#notBefore) return;
     const running = (this.#running = new AbortController());
     this.#notBefore = performance.now() + PAUSE;
@@ -152,7 +153,7 @@ export class Known extends Chart {
     const amounts = effects.map(({ amount, amount_low: low, amount_high: high }) => [amount, low, high]);
     const write = makeSignedFormat(amounts.flat());
     const rows = effects.map((effect, at) => [
-      markStopped(effect.arm, results),
+      markGone(effect.arm, results),
       describeEffect(effect),
       describeSpan(...amounts[at], write),
       formatChance(probabilities[effect.arm]),
@@ -168,7 +169,7 @@ export class Known extends Chart {
     const rows = found.flatMap(({ guardrail, harm, tolerated, arms }) => {
       const limit = tolerated ? `more than ${formatAmount(tolerated)}\u00a0% ${harm}` : harm;
       const name = `${guardrail} (${limit} does harm)`;
-      return arms.map((arm) => [markStopped(arm.arm, results), name, describeEffect(arm), arm.verdict]);
+      return arms.map((arm) => [markGone(arm.arm, results), name, describeEffect(arm), arm.verdict]);
     });
     this.guarded.hidden = rows.length === 0;
     const claim = "all intervals of all guardrails contain the true effects, at every look";
@@ -188,7 +189,10 @@ function fillTable(place, titles, rows) {
   fillRows(table.tBodies[0] ?? table.createTBody(), rows);
 }
 
-const markStopped = (arm, { stopped }) => (stopped.includes(arm) ? `${arm} (stopped)` : arm);
+function markGone(arm, results) {
+  const mark = ["retired", "stopped", "paused"].find((each) => results[each].includes(arm));
+  return mark ? `${arm} (${mark})` : arm;
+}
 
 const isEnd = (end) => end !== null;
 const hasEnd = ({ low, high }) => low !== null || high !== null;
