@@ -15,11 +15,7 @@ from aftereffect.reproduction import (
     summarize_price,
     summarize_regret,
 )
-from aftereffect.reproduction.beyond import FIGURES, exponents
-from aftereffect.reproduction.beyond.exponents import (
-    ExponentEvidence,
-    ExponentFigure,
-)
+from aftereffect.reproduction.beyond import FIGURES, oracles
 from aftereffect.reproduction.beyond.figures import (
     ARS,
     NAIVE,
@@ -31,10 +27,12 @@ from aftereffect.reproduction.beyond.figures import (
     RegretFigure,
     list_claims,
 )
-from aftereffect.reproduction.beyond.price import (
+from aftereffect.reproduction.beyond.oracles import (
     BEST,
     ORACLES,
     OURS,
+    ExponentEvidence,
+    ExponentFigure,
     PriceFigure,
     list_price_claims,
 )
@@ -294,7 +292,7 @@ def exponent_evidence(player, power, noise=0.0):
 
 
 def test_exponents_are_found_in_exact_powers_and_judged():
-    player = exponents.PLAYERS[0]
+    player = oracles.PLAYERS[0]
     exact = exponent_evidence(player, 0.45)
     assert exact.exponent == pytest.approx(0.45)
     assert exact.error == pytest.approx(0)
@@ -308,12 +306,12 @@ def test_exponents_are_found_in_exact_powers_and_judged():
         ([exact, noisy], "partly"),
         ([worse], "not reproduced"),
     ):
-        assert judge_claim(exponents.CLAIM, found).verdict == verdict
+        assert judge_claim(oracles.CLAIM, found).verdict == verdict
 
 
 @pytest.mark.compiled
 def test_exponents(tmp_path, monkeypatch):
-    players = [player for player in exponents.PLAYERS if player.name in ("DEW", "ARS-EXP3")]
+    players = [player for player in oracles.PLAYERS if player.name in ("DEW", "ARS-EXP3")]
     figure = ExponentFigure(tuple(players))
     monkeypatch.setitem(FIGURES, "exponents", figure)
     settings = Settings(beyond_horizon=2_000, beyond_replications=2, beyond_seed=5)
@@ -324,7 +322,7 @@ def test_exponents(tmp_path, monkeypatch):
         *("results.parquet", "studies"),
     }
     assert len(list((tmp_path / "studies").iterdir())) == 3 * 2 * 5
-    dew, _ = exponents.load_exponents(figure, settings, tmp_path)
+    dew, _ = oracles.load_exponents(figure, settings, tmp_path)
     gap = 8 / math.sqrt(20_000)
     schedule = ae.rewards.DrawnRewards([0.5 + gap / 2, 0.5 - gap / 2], seed=1)
     bandit = ae.AdversarialBandit(schedule, ae.UniformDelay(10, 30))

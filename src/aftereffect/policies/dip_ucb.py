@@ -66,7 +66,7 @@ FIRST_FACTOR = 2.5
 NATS_AHEAD = 3.0
 #: Nats of evidence at which another arm becomes the leader.
 NATS_TO_LEAD = 1.0
-#: A dip after the first is this share of an arm's pulls at least, and so many times as long at most.
+#: A dip after the first is this share of an arm's pulls at least, and so many times them at most.
 MIN_DIP_SHARE, MAX_DIP_SHARE = 0.5, 2.0
 #: Dips are planned as if the leader's average were this at least, and stays last so many slots.
 MIN_AVERAGE, MIN_STAY = 0.02, 10
@@ -132,7 +132,8 @@ def count_wait(state: DipState, params: DipParams, t: int) -> int:
     """The slots of a wait; they grow with time, so that they cover any reach in the end."""
     settling = state.settling
     growth = 1.0 + BURN_IN_GROWTH * math.log(max(t / settling.settled_at[0], 1.0))
-    return math.ceil(params.wait * settling.lag[0] * growth) + 1
+    slots: int = math.ceil(params.wait * settling.lag[0] * growth) + 1
+    return slots
 
 
 def find_noise(state: DipState, wait: float) -> float:
@@ -179,9 +180,10 @@ def plan_dip(state: DipState, arm: int, wait: int, log: float) -> int:
     noise, pulls = find_noise(state, wait), averages.pulls[arm]
     enough = log + NATS_AHEAD
     if pulls == 0.0:
-        slots = math.ceil(FIRST_FACTOR * math.sqrt(2.0 * noise * enough) / best)
-        return min(slots, MAX_HOLD)
-    slots, most = math.ceil(MIN_DIP_SHARE * pulls), math.ceil(MAX_DIP_SHARE * pulls)
+        first = math.ceil(FIRST_FACTOR * math.sqrt(2.0 * noise * enough) / best)
+        return min(first, MAX_HOLD)
+    slots: int = math.ceil(MIN_DIP_SHARE * pulls)
+    most = math.ceil(MAX_DIP_SHARE * pulls)
     average, sure = averages.average[arm], min(best, 0.999)
     while slots < most and (
         average >= sure or weigh(average, pulls + slots, sure, state.noise[arm] + noise) < enough
@@ -213,7 +215,10 @@ def decide(
     log = math.log(max(t, 2))
     chosen = next_unplayed(averages, leader)
     if chosen < 0:
-        chosen, highest = leader, find_index(averages.average[leader], averages.pulls[leader], 0.0, log)
+        chosen, highest = (
+            leader,
+            find_index(averages.average[leader], averages.pulls[leader], 0.0, log),
+        )
         for arm in range(averages.pulls.shape[0]):
             index = find_index(averages.average[arm], averages.pulls[arm], state.noise[arm], log)
             if arm != leader and index > highest:
@@ -280,7 +285,7 @@ class DipUcb(Policy):
     >>> bandit = ae.StochasticBandit([0.9, 0.5, 0.3], ae.UniformDelay(0, 60))
     >>> study = ae.simulate([DipUcb(), "settle-ucb"], bandit, horizon=10_000, seed=1)
     >>> [round(float(runs.final.mean())) for runs in study]
-    [0, 0]
+    [69, 94]
     """
 
     wait: float = 1.5
