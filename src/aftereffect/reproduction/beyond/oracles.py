@@ -35,6 +35,7 @@ from aftereffect.policies import (
     DelayedUcb1,
     Dew,
     Dexp3,
+    DipUcb,
     Exp3,
     LiDexp3,
     MiniBatch,
@@ -86,12 +87,15 @@ OTHER_ORACLES: Mapping[Policy, str] = {
     DelayedKlUcb(): "DelayedKLUCB",
 }
 ORACLES: Mapping[Policy, str] = {BEST: "KL-UCB", **OTHER_ORACLES}
-OURS = (SETTLE, ARS_KL, ARS)
+DIP = DipUcb()
+OURS = (SETTLE, ARS_KL, ARS, DIP)
+OUR_NAMES: Mapping[Policy, str] = {**NAMES, DIP: "DipUcb"}
 #: Oracles play every slot, so more runs would take long.
 MAX_PRICE_RUNS = 200
 MAX_MEAN_PRICE = 4
 #: How policies are marked in the picture: shape and colour.
 MARKS: Mapping[Policy, tuple[str, str]] = {
+    DIP: ("P", "#56B4E9"),
     SETTLE: ("o", "#0072B2"),
     ARS_KL: ("D", "#009E73"),
     ARS: ("X", "#000000"),
@@ -128,11 +132,11 @@ def find_horizon(settings: Settings) -> int:
 
 
 def list_price_studies(figure: PriceFigure, settings: Settings) -> list[StoredStudy]:
-    """One study per setting, of all policies."""
+    """Two studies per setting: of the oracles, which take long, and of ours."""
     return [
         StoredStudy(
-            f"{figure.name}-{number:02}",
-            (*ORACLES, *OURS),
+            f"{figure.name}-{number:02}-{group}",
+            tuple(policies),
             setting.bandit,
             (find_horizon(settings),),
             min(MAX_PRICE_RUNS, settings.beyond_replications),
@@ -140,19 +144,20 @@ def list_price_studies(figure: PriceFigure, settings: Settings) -> list[StoredSt
             in_picture=True,
         )
         for number, setting in enumerate(figure.settings, 1)
+        for group, policies in (("oracles", ORACLES), ("ours", OURS))
     ]
 
 
 def load_prices(figure: PriceFigure, settings: Settings, folder: Path) -> list[RegretEvidence]:
     """The evidence of all settings; none if a study is not stored."""
     evidence = []
-    stored = list_price_studies(figure, settings)
-    for setting, each in zip(figure.settings, stored, strict=True):
-        study = each.load(folder)
-        if study is None:
+    studies = [each.load(folder) for each in list_price_studies(figure, settings)]
+    for setting, oracles, ours in zip(figure.settings, studies[::2], studies[1::2], strict=True):
+        if oracles is None or ours is None:
             return []
-        regret = {policy: study[policy].regret for policy in (*ORACLES, *OURS)}
-        evidence.append(RegretEvidence(setting, study.checkpoints, regret))
+        regret = {policy: oracles[policy].regret for policy in ORACLES}
+        regret |= {policy: ours[policy].regret for policy in OURS}
+        evidence.append(RegretEvidence(setting, ours.checkpoints, regret))
     return evidence
 
 
@@ -184,6 +189,12 @@ def list_price_claims(horizon: int) -> list[Claim]:
             lambda each: each.ratio(SETTLE, BEST, horizon),
             above=1,
         ),
+        claim_everywhere(
+            f"At T = {horizon:,}, DipUcb loses less than SettleUcb in every setting.",
+            "the ratio of mean regrets, SettleUcb / DipUcb,",
+            lambda each: each.ratio(SETTLE, DIP, horizon),
+            above=1,
+        ),
         Claim(
             f"At T = {horizon:,}, the price of anonymity of SettleUcb is on average at most "
             f"{MAX_MEAN_PRICE} in the paper's settings.",
@@ -199,8 +210,8 @@ def price_table(evidence: Sequence[RegretEvidence]) -> str:
     columns = (
         "setting",
         *ORACLES.values(),
-        *(NAMES[policy] for policy in OURS),
-        *(f"price of {NAMES[policy]}" for policy in OURS),
+        *(OUR_NAMES[policy] for policy in OURS),
+        *(f"price of {OUR_NAMES[policy]}" for policy in OURS),
     )
     rows = []
     for each in evidence:
@@ -238,7 +249,7 @@ def draw_prices(figure: PriceFigure, settings: Settings, folder: Path) -> None:
     canvas = Canvas(figsize=(WIDTH, MARGINS + ROW * len(evidence)), layout="constrained")
     axes: Axes = canvas.subplots()
     horizon = evidence[0].horizons[-1]
-    names = {**NAMES, **ORACLES}
+    names = {**OUR_NAMES, **ORACLES}
     for policy, (shape, colour) in MARKS.items():
         prices = [each.ratio(policy, BEST, horizon) for each in evidence]
         rows = [row for row, price in enumerate(prices) if math.isfinite(price)]
