@@ -95,15 +95,15 @@ MAX_PRICE_RUNS = 200
 MAX_MEAN_PRICE = 4
 #: How policies are marked in the picture: shape and colour.
 MARKS: Mapping[Policy, tuple[str, str]] = {
-    DIP: ("P", "#56B4E9"),
     SETTLE: ("o", "#0072B2"),
     ARS_KL: ("D", "#009E73"),
     ARS: ("X", "#000000"),
     DelayedUcb1(): ("s", "#D55E00"),
     DelayedUcb(): ("^", "#CC79A7"),
     DelayedKlUcb(): ("v", "#E69F00"),
+    DIP: ("P", "#56B4E9"),
 }
-WIDTH, ROW, MARGINS = 10, 0.33, 1.9
+WIDTH, ROW, MARGINS, LEGEND_COLUMNS = 10, 0.33, 2.1, 4
 
 
 @dataclass(frozen=True)
@@ -269,7 +269,7 @@ def draw_prices(figure: PriceFigure, settings: Settings, folder: Path) -> None:
         f"{evidence[0].replications:,} runs",
         fontsize="medium",
     )
-    add_legend(canvas, axes, len(MARKS))
+    add_legend(canvas, axes, LEGEND_COLUMNS)
     save_canvas(canvas, figure.name, folder)
 
 
