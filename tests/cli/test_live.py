@@ -127,6 +127,8 @@ def test_json(run):
         "mean": 1.5,
         "floor": None,
         "stopped": None,
+        "state": "active",
+        "since": None,
     }
     assert status["next"] == {
         "slot": 1,

@@ -77,13 +77,14 @@ from aftereffect._core.kernels import (
     WorldKernels,
     seed_sequence,
 )
-from aftereffect._core.parser import as_spec, parse
 from aftereffect._core.spec import (
     Spec,
+    as_spec,
     list_plugin_modules,
     list_registered,
     name_of,
     notation,
+    parse,
     register,
     summary,
     usage,

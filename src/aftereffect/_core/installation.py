@@ -31,7 +31,6 @@ PACKAGE = Path(__file__).parent.parent
 NUMERIC_SOURCES = (
     "_core/checks.py",
     "_core/kernels.py",
-    "_core/parser.py",
     "_core/spec.py",
     "bandits",
     "delays",
