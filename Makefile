@@ -5,7 +5,7 @@ BIN := .venv/bin
 # the environment says not to. Then pip need not compile all that it installs.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: docs pictures dist matrix neighbours paper test test-fast oracles tests-all tests-fast style types layers demo crash-test fuzz bench bench-field bench-live test-gpu bench-gpu bench-service bench-lag real inference planning regret lint system clean help
+.PHONY: docs pictures dist matrix neighbours paper test test-fast oracles tests-all tests-fast style types layers demo crash-test fuzz bench bench-field bench-live test-gpu bench-gpu bench-service bench-lag real inference planning new-arms restated regret lint system clean help
 
 help:
 	@echo "make paper        reproduce the paper into paper/: figures, and a report on its claims"
@@ -25,6 +25,8 @@ help:
 	@echo "make real         play switchbacks on a real series and in sixteen made-up worlds, into docs/real.md"
 	@echo "make inference    how often answers to \"who won?\" are wrong, and how soon they come, into docs/inference.md"
 	@echo "make planning     whether plans keep what they promise in weeks that they have not seen, into docs/planning.md"
+	@echo "make new-arms     what an arm costs that is added while an experiment runs, beside one from the start"
+	@echo "make restated     what is lost when every total is restated for three days, beside clean totals"
 	@echo "make bench-field  measure other libraries and hand-written loops at the same work, and put the table into docs/field.md"
 	@echo "make test-gpu     compare the engine cuda with the CPU, on a machine with an NVIDIA GPU"
 	@echo "make bench-gpu    measure it there beside CPU cores, JAX and hand-written CUDA, into docs/gpu.md"
@@ -127,6 +129,12 @@ inference: .venv/installed-simulation,plot
 
 planning: .venv/installed-simulation,plot
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/planning.py docs/planning.md
+
+new-arms: .venv/installed-live
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/new_arms.py
+
+restated: .venv/installed-live
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/restated.py
 
 bench-field: .venv/installed-simulation,plot
 	$(BIN)/python benchmarks/field.py --write docs/field.md

@@ -27,10 +27,9 @@ SECOND, NEW = 0.06, {"worse": -0.06, "the best": 0.15}
 MOST = 1.2
 
 
-def draw_demand(rng: np.random.Generator) -> NDArray[np.float64]:
-    """Some weeks of the series without a gap, with a little noise."""
+def draw_demand(rng: np.random.Generator, slots: int) -> NDArray[np.float64]:
+    """Some weeks of the series with hardly a gap, and a little noise."""
     known = read_dated_totals(SERIES, "1h").totals
-    slots = (SEEN + BEFORE + AFTER) * WEEK
     while True:
         begin = WEEK * int(rng.integers((len(known) - slots) // WEEK))
         found = known[begin : begin + slots]
@@ -82,7 +81,8 @@ def play(
 def compare(number: int, lift: float) -> tuple[float, float]:
     """What the arm costs that is added, and what it would have cost from the start."""
     rng = np.random.default_rng([SEED, number])
-    demand, mean_lag = draw_demand(rng), float(rng.uniform(1, 12))
+    demand = draw_demand(rng, (SEEN + BEFORE + AFTER) * WEEK)
+    mean_lag = float(rng.uniform(1, 12))
     two = {"A": 0.0, "B": SECOND}
     three, early, late = two | {"C": lift}, SEEN * WEEK, (SEEN + BEFORE) * WEEK
     costs = [play(number, demand, begin, late, three, mean_lag) for begin in (early, late)]

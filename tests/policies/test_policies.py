@@ -14,7 +14,7 @@ import samples
 from aftereffect._core import PolicyKernels
 from aftereffect.policies._averages import blank_averages, credit
 from aftereffect.simulation import _rehearsal, _replications
-from aftereffect.testing import check_policy
+from aftereffect.testing import check_policy, simulated
 
 
 @pytest.mark.compiled
@@ -460,3 +460,22 @@ def test_the_battery_takes_policies_that_are_frozen_dataclasses(capsys):
     assert capsys.readouterr().out.startswith(
         "Local is defined within a function: define it at the top of a module"
     )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda policy, state, active: state, "the arrays that initial_for makes for as many arms"),
+        (
+            lambda policy, state, active: ae.AdaptiveSwitchback.change_arms(
+                policy, state, [True] * len(active)
+            ),
+            "must have the probability 0, and never be played",
+        ),
+    ],
+    ids=["too small", "plays all"],
+)
+def test_the_battery_finds_arms_that_do_not_come_or_go(change, message):
+    policy = type("Stubborn", (ae.AdaptiveSwitchback,), {"change_arms": change})
+    with pytest.raises(AssertionError, match=message):
+        simulated._check_arm_changes(policy(0, delay=ae.Interval(0, 1)), 60)

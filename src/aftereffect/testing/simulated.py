@@ -205,7 +205,8 @@ def check_policy(policy: Policy, slots: int = 600) -> None:
     the last bit.
 
     A policy that looks at every slot also writes the probability of each arm. It takes totals and
-    covariates that are missing or come late, and what comes late counts like what came at once.
+    covariates that are missing or come late, and what comes late counts like what came at once. If
+    it allows new arms, it goes on after one was added, and plays none that is not active.
 
     An oracle is checked with pulls whose rewards arrive in one part or in two.
 
@@ -242,6 +243,7 @@ def check_policy(policy: Policy, slots: int = 600) -> None:
         _check_continues(policy, slots)
         _check_horizon(policy, slots)
         _check_late(policy, slots, rounds)
+        _check_arm_changes(policy, slots)
     except ParameterError as error:
         raise AssertionError(str(error)) from error
     # Kernels are the same on the other engine.
@@ -356,6 +358,30 @@ def _check_late(policy: Policy, slots: int, at_once: Rounds) -> None:
         )
 
 
+def _check_arm_changes(policy: Policy, slots: int) -> None:
+    """An arm is added, and another one is not active any more."""
+    if not (_looks_at_slots(policy) and policy.allows_new_arms):
+        return
+    state, rng, active = _initial(policy, slots), _OnlyRandom(9), [True, False, True, True]
+    _play(policy, state, _params(policy, slots), 0, 1, rng)
+    later = policy.with_active(active)
+    state = map_arrays(copy_checked, policy.change_arms(state, active))
+    fresh = later.initial_for(len(active), _HISTORY + slots, COVARIATES)
+    found, wanted = (
+        [(name, array.shape) for name, array in named_arrays(each)] for each in (state, fresh)
+    )
+    require(
+        found == wanted,
+        "change_arms must return a state with the arrays that initial_for makes for as many arms",
+    )
+    params = check_indices(later.params(len(active), slots))
+    rounds = _play(later, state, params, 1, slots // 3, rng)
+    require(
+        all(arm != 1 and chances[1] == 0 for arm, _, *chances in rounds),
+        "an arm that is not active must have the probability 0, and never be played",
+    )
+
+
 def _initial(policy: Policy, slots: int) -> State:
     """A fresh state whose arrays check indices."""
     if _looks_at_slots(policy):
@@ -418,7 +444,8 @@ def _play_slots(
         call_observe(policy, state, params, slot, 0, world.random(), make_covariates(slot))
     rounds: Rounds = []
     while t < until:
-        arm, wanted = call_decide_slots(policy, state, params, _ARMS, t, rng)
+        arms = state.probabilities.shape[0]
+        arm, wanted = call_decide_slots(policy, state, params, arms, t, rng)
         played = min(wanted, until - t)
         rounds.append((arm, played, *state.probabilities.tolist()))
         for slot in range(t, t + played):
