@@ -17,7 +17,6 @@ from aftereffect._core.checks import check_float, check_int
 from aftereffect.bandits.base import MAX_TABLE_BYTES
 from aftereffect.growth import power_slots, rounds_within
 from aftereffect.rewards.laws import beta_one
-from aftereffect.simulation import _compiled
 from aftereffect.theory import ars_clw_bound, d2, first_right_guess, theorem_1, theorem_2
 from fuzz_cases import made
 from fuzz_specs import TEST_LIMIT as LIMIT
@@ -162,6 +161,8 @@ def test_extreme_beta_laws_are_drawn_truly(concentration, mean):
 @pytest.mark.compiled
 def test_extreme_beta_laws_end():
     """With 1e-9 machine code drew for ever: of a billion tries of its own sampler about one is of use."""
+    from aftereffect.simulation import _compiled  # here: it loads numba
+
     law, rng = np.array([1.0]), np.random.default_rng(5)
 
     def draw(params, mean, rng):
@@ -336,7 +337,7 @@ def test_what_is_no_word_is_refused_in_one_short_line(word):
 def test_messages_about_long_texts_are_short(text):
     with pytest.raises(ae.SpecError) as caught:
         ae.parse(text)
-    assert len(str(caught.value)) < 700
+    assert len(str(caught.value)) < 1_000  # it lists all names
 
 
 def test_a_growth_that_raises_is_refused_with_its_reason():

@@ -357,7 +357,10 @@ class Machine(Rules, RuleBasedStateMachine):
         name = data.draw(st.sampled_from(names), label="arm")
         before = self.states.get(name)
         after = {"pause": "paused", "retire": "retired"}.get(change, "active")
-        call = lambda: self.clients[who].change_arms(**{change: name})  # noqa: E731
+
+        def call():
+            return self.clients[who].change_arms(**{change: name})
+
         if before is None and change != "add":
             with pytest.raises(ae.ParameterError, match="there is no arm"):
                 call()
