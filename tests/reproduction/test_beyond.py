@@ -301,10 +301,10 @@ def test_exponents_are_found_in_exact_powers_and_judged():
     assert exact.exponent == pytest.approx(0.45)
     assert exact.error == pytest.approx(0)
     assert [exact.wandering(horizon) for horizon in HORIZONS] == pytest.approx([0.9] * 3)
-    noisy = exponent_evidence(player, 0.51, noise=0.3)
+    noisy = exponent_evidence(player, 0.56, noise=0.3)
     # Each end: a standard deviation of 0.3 over sqrt(3); their difference by ln 100.
     assert noisy.error == pytest.approx(0.3 / math.sqrt(3) * math.sqrt(2) / math.log(100))
-    worse = exponent_evidence(player, 0.51)
+    worse = exponent_evidence(player, 0.56)
     for found, verdict in (
         ([exact], "reproduced"),
         ([exact, noisy], "partly"),
