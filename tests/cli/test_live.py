@@ -171,6 +171,8 @@ def test_csv(run):
         "mean": "",
         "floor": "",
         "stopped": "",
+        "state": "active",
+        "since": "",
     }
     assert run("history", "banner", "--format", "csv").startswith(
         "slot,arm,played,round,hold,total,missing,learned,revisions,decided_at,received_at,time,probability\n0,A,"
