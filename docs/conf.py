@@ -45,6 +45,9 @@ python_maximum_signature_line_length = 80
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 
+# Help texts have options and spec strings, which must stay as they are typed.
+smartquotes = False
+
 # A prompt is not copied, nor is output.
 copybutton_prompt_text = r">>> |\.\.\. "
 copybutton_prompt_is_regexp = True

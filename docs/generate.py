@@ -141,7 +141,8 @@ def _name_page(path: str, value: object) -> str:
         lines += [f".. autoclass:: {path}", "   :members:"]
         if issubclass(value, tuple):
             lines += ["   :exclude-members: count, index"]
-        lines += ["   :show-inheritance:"]
+        if value.__bases__ != (object,):
+            lines += ["   :show-inheritance:"]
     elif inspect.isroutine(value):
         lines += [f".. autofunction:: {path}"]
     else:

@@ -48,6 +48,7 @@ class Growth(Spec, ABC):
 
     Examples
     --------
+    >>> from aftereffect.growth import as_growth
     >>> as_growth("power(2)")(3)
     9
     """

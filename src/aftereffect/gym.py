@@ -125,6 +125,7 @@ class AftereffectVectorEnv(gymnasium.vector.SyncVectorEnv):
 
     Examples
     --------
+    >>> import numpy as np
     >>> envs = AftereffectVectorEnv(3, "stochastic-bandit([1, 0], delay=interval(0, 1))", 10)
     >>> observations, infos = envs.reset(seed=1)
     >>> envs.step(np.array([0, 1, 0]))[1].tolist()

@@ -1,6 +1,7 @@
 """The site: its pages agree with the code, and whatever it shows runs."""
 
 import ast
+import builtins
 import doctest
 import importlib.util
 import inspect
@@ -56,6 +57,29 @@ def test_every_exported_name_has_a_page_with_an_example(path):
     assert any(re.search(r"\d", example.want) for example in examples)
     assert path in GENERATE.api_pages()[f"api/{path}.rst"]
     assert f"(api/{path}.rst)" in GENERATE.api_pages()["api.md"]
+
+
+@pytest.mark.parametrize("path", GENERATE.exported_names())
+def test_examples_in_the_reference_import_what_they_use(path):
+    """Else whoever pastes one gets a NameError, though it runs here, within its module."""
+    value = GENERATE.exported_names()[path]
+    known = {*dir(builtins), *(name.rpartition(".")[2] for name in GENERATE.exported_names())}
+    members = vars(value).values() if isinstance(value, type) else ()
+    for text in map(inspect.getdoc, (value, *members)):
+        examples = doctest.DocTestParser().get_examples(text or "")
+        names = list(ast.walk(ast.parse("".join(example.source for example in examples))))
+        bound = {
+            *(node.id for node in names if isinstance(node, ast.Name) and is_stored(node)),
+            *(node.asname or node.name for node in names if isinstance(node, ast.alias)),
+            *(getattr(node, "name", None) for node in names),
+            *(node.arg for node in names if isinstance(node, ast.arg)),
+        }
+        used = {node.id for node in names if isinstance(node, ast.Name)}
+        assert not used - bound - known, path
+
+
+def is_stored(node):
+    return isinstance(node.ctx, ast.Store)
 
 
 @pytest.mark.parametrize("path", GENERATE.ALIASES)

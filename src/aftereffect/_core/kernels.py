@@ -73,6 +73,7 @@ class PolicyKernels(NamedTuple):
 
     Examples
     --------
+    >>> import numpy as np
     >>> import aftereffect as ae
     >>> policy, rng = ae.RoundRobin(), np.random.default_rng(1)
     >>> policy.kernels().decide(policy.initial(arms=3), policy.params(3, 100), 4, rng)
@@ -96,6 +97,7 @@ class SlotKernels(NamedTuple):
 
     Examples
     --------
+    >>> import numpy as np
     >>> import aftereffect as ae
     >>> policy = ae.FixedSwitchback(block=12, slots_per_day=24)
     >>> state, rng = policy.initial_for(arms=2, slots=100), np.random.default_rng(1)
@@ -120,6 +122,7 @@ class AttributedKernels(NamedTuple):
 
     Examples
     --------
+    >>> import numpy as np
     >>> import aftereffect as ae
     >>> policy, rng = ae.DelayedUcb1(), np.random.default_rng(1)
     >>> state, params = policy.initial_within(arms=2, pending=5), policy.params(2, 100)

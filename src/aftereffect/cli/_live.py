@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from cyclopts import Parameter
 
-from aftereffect._core import PICTURE_SUFFIXES, check_int, check_writable, require_extra
+from aftereffect._core import check_int
 from aftereffect.cli._formats import (
     DECISION,
     HISTORY,
@@ -29,6 +29,7 @@ from aftereffect.cli._shared import (
     SlotText,
     SpecText,
     StorageUrl,
+    check_picture,
     confirm,
     read_by_name,
     read_share,
@@ -306,9 +307,7 @@ def lag(
         Save a picture to a .png, .svg or .pdf file (needs the extra "plot"). It shows which share
         of a reward has arrived by each lag.
     """
-    if plot is not None:
-        require_extra("plot")
-        check_writable(plot, PICTURE_SUFFIXES)
+    check_picture(plot)
     with Experiment.open(name, storage=storage) as experiment:
         estimate = experiment.lag(level=level)
     if plot is not None:
@@ -347,9 +346,7 @@ def results(
         Save a picture to a .png, .svg or .pdf file (needs the extra "plot"). It shows the effect of
         each arm against the control over time.
     """
-    if plot is not None:
-        require_extra("plot")
-        check_writable(plot, PICTURE_SUFFIXES)
+    check_picture(plot)
     with Experiment.open(name, storage=storage) as experiment:
         found = experiment.results(level=level, stop_when_loss_below=stop_when_loss_below)
     if plot is not None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypedDict,
 
 from cyclopts import Parameter, Token
 
+from aftereffect._core import PICTURE_SUFFIXES, check_writable, require_extra
 from aftereffect.errors import ParameterError
 from aftereffect.simulation import check_jobs, dask_cluster
 
@@ -226,6 +227,13 @@ def connect_workers(dask: str | None, jobs: int | None) -> Iterator[WorkerOption
         logging.getLogger(name).setLevel(logging.CRITICAL)
     with dask_cluster(dask, jobs) as cluster:
         yield WorkerOptions(jobs=cluster.jobs, executor=cluster.executor)
+
+
+def check_picture(path: Path | None) -> None:
+    """Refuse a picture that could not be written, before the work that it shows."""
+    if path is not None:
+        require_extra("plot")
+        check_writable(path, PICTURE_SUFFIXES)
 
 
 def confirm(command: str, question: str, *last: str) -> bool:

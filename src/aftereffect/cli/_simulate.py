@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal, get_args
 from cyclopts import Parameter
 
 from aftereffect._core import (
-    PICTURE_SUFFIXES,
     Spec,
     check_writable,
     list_registered,
@@ -32,6 +31,7 @@ from aftereffect.cli._shared import (
     Numbers,
     OutputFile,
     SpecText,
+    check_picture,
     connect_workers,
     count_cells,
     progress_bar,
@@ -154,9 +154,7 @@ def simulate(
         check_writable(out, TABLES)
         if out.suffix.lower() == ".parquet":
             require_extra("data")
-    if plot is not None:
-        require_extra("plot")
-        check_writable(plot, PICTURE_SUFFIXES)
+    check_picture(plot)
     plan = plan_study(
         players,
         played,

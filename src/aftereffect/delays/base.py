@@ -269,6 +269,7 @@ class FiniteLagLaw(LagLaw):
 
     Examples
     --------
+    >>> import numpy as np
     >>> class Twice(FiniteLagLaw):
     ...     shares = np.array([0.0, 0.5, 0.0, 0.5])
     >>> law = Twice()

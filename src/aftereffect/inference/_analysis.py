@@ -43,6 +43,7 @@ def analyse(
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(1)
     >>> starts = np.arange(0, 240, 2)
     >>> decided = rng.choice(2, len(starts), p=[0.5, 0.5])

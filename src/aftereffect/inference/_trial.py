@@ -34,6 +34,7 @@ class Trial(NamedTuple):
 
     Examples
     --------
+    >>> import numpy as np
     >>> trial = Trial(
     ...     totals=np.array([9.0, 8.0, 7.0, 9.5]),
     ...     played=np.array([0, 0, 1, 1]),

@@ -112,6 +112,7 @@ def read_totals_file(path: str | os.PathLike[str], form: FeedForm = PLAIN) -> li
     file with any line that cannot be read is refused as a whole. Where clocks show an hour twice,
     the first row with a time is the earlier slot, and the second the later one.
 
+    >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "monday.csv")
@@ -278,6 +279,8 @@ class FolderFeed:
 
     Examples
     --------
+    >>> from pathlib import Path
+    >>> import os
     >>> import tempfile
     >>> from aftereffect import Experiment
     >>> exp = Experiment.create(

@@ -166,9 +166,10 @@ class AdaptiveSwitchback(CalendarPolicy):
 
     Examples
     --------
+    >>> import numpy as np
     >>> policy = AdaptiveSwitchback(slots_per_day=24)
     >>> state, params = policy.initial(arms=3), policy.params(arms=3, horizon=100)
-    >>> arm, slots = decide(state, params, 0, np.random.default_rng(1))
+    >>> arm, slots = policy.kernels().decide(state, params, 0, np.random.default_rng(1))
     >>> slots, state.probabilities.sum().round(6).item()
     (4, 1.0)
     """

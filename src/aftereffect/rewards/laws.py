@@ -35,6 +35,7 @@ class RewardLaw(Spec, ABC):
 
     Examples
     --------
+    >>> import numpy as np
     >>> Bernoulli().variance(np.array([0.5, 0.9])).round(2).tolist()
     [0.25, 0.09]
     """

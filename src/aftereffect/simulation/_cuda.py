@@ -150,7 +150,11 @@ class DeviceDriver:
             begin = time.perf_counter()
             counts = cuda.to_device(into.counts)
             for part, there in self._launch(seed, replications, horizon, checkpoints, block, GROUP):
-                count = there[0].shape[0]
+                played = there[2].copy_to_host()
+                ended = np.flatnonzero(played < 0)
+                if len(ended) > 0:
+                    return 0.0, replications[part.start + int(ended[0])]
+                count = len(played)
                 groups = slice(part.start // GROUP, part.start // GROUP - (-count // GROUP))
                 pairs = (there[0], into.regret[groups]), (there[1], into.pulls[groups])
                 for table, found in pairs:
@@ -158,9 +162,6 @@ class DeviceDriver:
                     _measure[_count_blocks(found[..., 0].size), BLOCK](table, measured)
                     measured.copy_to_host(found)
                 _count[_count_blocks(there[0].size), BLOCK](there[0], counts)
-                played = there[2].copy_to_host()
-                if played.min() < 0:
-                    return 0.0, replications[part.start + int(np.argmin(played))]
                 into.rounds[groups] = np.add.reduceat(played, range(0, count, GROUP))
                 kept = min(max(len(rounds) - part.start, 0), count)
                 for each, whole in zip(there, (regret, pulls, rounds), strict=True):

@@ -61,7 +61,7 @@ FACTS = 4
 #: Bins of a digest: as many for each power of two, from the least power on to the last. Bins of
 #: negative numbers, from the largest on, and that of numbers about zero come before.
 _STEPS, _LEAST_POWER, _POWERS = 256, -20, 64
-_LEAST = 2.0**_LEAST_POWER
+_SMALLEST, _LARGEST = 2.0**_LEAST_POWER, 2.0 ** (_LEAST_POWER + _POWERS)
 _ZERO = _STEPS * _POWERS
 BINS = 2 * _ZERO + 1
 
@@ -73,11 +73,12 @@ def find_bin(number: float) -> int:
     (256, True)
     """
     size = abs(number)
-    if size < _LEAST:
+    if size < _SMALLEST:
         return _ZERO
-    half, power = math.frexp(size)
-    place = (power - 1 - _LEAST_POWER) * _STEPS + int((2.0 * half - 1.0) * _STEPS)
-    place = min(place, _ZERO - 1) + 1
+    place = _ZERO
+    if size < _LARGEST:
+        half, power = math.frexp(size)
+        place = (power - 1 - _LEAST_POWER) * _STEPS + int((2.0 * half - 1.0) * _STEPS) + 1
     return _ZERO + place if number > 0.0 else _ZERO - place
 
 

@@ -351,6 +351,8 @@ def dask_cluster(address: str, jobs: int | None = None) -> Iterator[Cluster]:
 
     Examples
     --------
+    >>> from aftereffect import StochasticBandit
+    >>> bandit = StochasticBandit([0.9, 0.5])
     >>> with dask_cluster("tcp://10.0.0.1:8786") as (executor, jobs):  # doctest: +SKIP
     ...     study = simulate("ucb1", bandit, 1_000, 10_000, executor=executor, jobs=jobs)
     >>> study.replications  # doctest: +SKIP
