@@ -348,6 +348,7 @@ class Machine(Rules, RuleBasedStateMachine):
     @rule(who=who, crash=st.sampled_from([None, None, "before", "after"]))
     def add_arm(self, who, crash):
         self.change_arm(who, "add", f"arm {len(self.states)}", crash)
+        self.ask_some(1 - who)
 
     @precondition(lambda self: self.may_change and not self.ended)
     @rule(who=who, number=st.integers(0, 9), crash=st.sampled_from([None, None, "before", "after"]))
@@ -360,6 +361,12 @@ class Machine(Rules, RuleBasedStateMachine):
             name = others[number % len(others)]
             change = "pause" if self.states[name] == "active" else "resume"
             self.change_arm(who, change, name, crash)
+            self.ask_some(1 - who)
+
+    def ask_some(self, who):
+        """Enough for a round or two with the arms of now."""
+        for _ in range(4):
+            self.take(self.clients[who].ask())
 
     @rule(
         who=who,
