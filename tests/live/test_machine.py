@@ -381,7 +381,10 @@ class Machine(Rules, RuleBasedStateMachine):
         """An arm comes, goes, or comes back; a client may crash."""
         before = self.states.get(name)
         after = {"pause": "paused", "retire": "retired"}.get(change, "active")
-        call = lambda: self.clients[who].change_arms(**{change: name})  # noqa: E731
+
+        def call():
+            return self.clients[who].change_arms(**{change: name})
+
         if name == "no arm":
             if change != "add":
                 with pytest.raises(ae.ParameterError, match="there is no arm"):

@@ -379,7 +379,7 @@ _find_bin: Any = cuda.jit(find_bin, device=True)
 _measure_group: Any = cuda.jit(measure_group, device=True)
 
 
-@cuda.jit  # type: ignore[untyped-decorator]
+@cuda.jit  # type: ignore[untyped-decorator]  # numba has no types
 def _measure(table: Any, found: Any) -> None:
     """A thread measures a column of a group."""
     cell = cuda.grid(1)
@@ -389,7 +389,7 @@ def _measure(table: Any, found: Any) -> None:
         _measure_group(table, group, column, found[group, column])
 
 
-@cuda.jit  # type: ignore[untyped-decorator]
+@cuda.jit  # type: ignore[untyped-decorator]  # numba has no types
 def _count(table: Any, counts: Any) -> None:
     """A thread counts a number of a table."""
     cell = cuda.grid(1)
