@@ -60,7 +60,7 @@ def play(
 def main() -> int:
     """Print what is lost; 1 if the claim is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=40, help="per delay")
+    parser.add_argument("--runs", type=int, default=100, help="per delay")
     runs = parser.parse_args().runs
     rows = []
     for name, delay in DELAYS.items():
