@@ -17,7 +17,6 @@ from aftereffect._core.checks import check_float, check_int
 from aftereffect.bandits.base import MAX_TABLE_BYTES
 from aftereffect.growth import power_slots, rounds_within
 from aftereffect.rewards.laws import beta_one
-from aftereffect.simulation import _compiled
 from aftereffect.theory import ars_clw_bound, d2, first_right_guess, theorem_1, theorem_2
 from fuzz_cases import made
 from fuzz_specs import TEST_LIMIT as LIMIT
@@ -162,6 +161,8 @@ def test_extreme_beta_laws_are_drawn_truly(concentration, mean):
 @pytest.mark.compiled
 def test_extreme_beta_laws_end():
     """With 1e-9 machine code drew for ever: of a billion tries of its own sampler about one is of use."""
+    from aftereffect.simulation import _compiled  # here: it loads numba
+
     law, rng = np.array([1.0]), np.random.default_rng(5)
 
     def draw(params, mean, rng):

@@ -103,6 +103,7 @@ def test_resampled_totals_come_from_their_place_in_the_week():
     assert (np.argsort(made[168:336]) == np.argsort(past.usual[:168])).mean() > 0.9
 
 
+@pytest.mark.compiled
 def test_the_scale_of_a_world_turns_its_totals_into_those_of_the_history():
     past, _ = read_past(make_history(10), "1d")
     world = make_world(past, (0.0, 0.1, -0.05), ae.Interval(0, 3), 28, np.random.default_rng(1))

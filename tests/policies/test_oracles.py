@@ -76,6 +76,7 @@ def listen(bandit):
 ARMWISE = [*samples.LAG_LAWS, *samples.PER_ARM]
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("delay", ARMWISE, ids=str)
 def test_parts_are_those_that_totals_are_made_of(delay):
     """Each slot's parts sum to the total that an anonymous policy sees in the same run."""
@@ -241,7 +242,11 @@ def test_golden_numbers(name):
         (lambda: samples.DEMAND[2].attributed(99), "has totals only"),
         (lambda: ae.simulate("delayed-ucb", ae.StochasticBandit(samples.MEANS, samples.PER_ARM[0]), 99), "the same for all arms"),
         (lambda: ae.simulate("qpm-d", ae.StochasticBandit([1, 0], ae.PowerLaw(1.5)), 99), "of memory for an oracle"),
-        (lambda: ae.simulate("qpm-d", ae.StochasticBandit([1, 0]), 9, 1).trace(0, 0), "is an oracle"),
+        pytest.param(
+            lambda: ae.simulate("qpm-d", ae.StochasticBandit([1, 0]), 9, 1).trace(0, 0),
+            "is an oracle",
+            marks=pytest.mark.compiled,
+        ),
         (lambda: ae.MiniBatch("delayed-ucb1"), "is an oracle"),
         (lambda: ae.Floors("delayed-ucb1", [0.1, 0]), "is an oracle"),
         (lambda: ae.QpmD(ae.QpmD()), "is an oracle"),
