@@ -15,11 +15,7 @@ from aftereffect.reproduction import (
     summarize_price,
     summarize_regret,
 )
-from aftereffect.reproduction.beyond import FIGURES, exponents
-from aftereffect.reproduction.beyond.exponents import (
-    ExponentEvidence,
-    ExponentFigure,
-)
+from aftereffect.reproduction.beyond import FIGURES, oracles
 from aftereffect.reproduction.beyond.figures import (
     ARS,
     NAIVE,
@@ -31,10 +27,13 @@ from aftereffect.reproduction.beyond.figures import (
     RegretFigure,
     list_claims,
 )
-from aftereffect.reproduction.beyond.price import (
+from aftereffect.reproduction.beyond.oracles import (
     BEST,
+    DIP,
     ORACLES,
     OURS,
+    ExponentEvidence,
+    ExponentFigure,
     PriceFigure,
     list_price_claims,
 )
@@ -233,19 +232,20 @@ def test_growth_is_found_in_exact_curves():
         assert beyond.fit_growth(slots, 7 + 3 * np.log(slots) ** power) == power
 
 
-def price_evidence(setting, price):
-    """Attributed KL-UCB with a regret of 100 in all runs, and SettleUcb with that many times it."""
+def price_evidence(setting, price, dip=None):
+    """Attributed KL-UCB with a regret of 100 in all runs, and ours with that many times it."""
     regret = {policy: np.full((3, 1), 100.0) for policy in (*ORACLES, *OURS)}
     regret[SETTLE] = price * regret[BEST]
+    regret[DIP] = 0.9 * regret[SETTLE] if dip is None else dip * regret[BEST]
     return RegretEvidence(setting, (10**5,), regret)
 
 
 @pytest.mark.parametrize(
     ("prices", "verdicts"),
     [
-        ((4, 4, 9), ["reproduced", "reproduced"]),
-        ((2, 8.1, 1.1), ["reproduced", "not reproduced"]),
-        ((2, 2, 0.9), ["partly", "reproduced"]),
+        ((4, 4, 9), ["reproduced", "reproduced", "reproduced"]),
+        ((2, 8.1, 1.1), ["reproduced", "reproduced", "not reproduced"]),
+        ((2, 2, 0.9), ["partly", "reproduced", "reproduced"]),
     ],
 )
 def test_claims_about_prices(prices, verdicts):
@@ -254,6 +254,8 @@ def test_claims_about_prices(prices, verdicts):
     found = [price_evidence(*each) for each in zip(settings, prices, strict=True)]
     claims = list_price_claims(10**5)
     assert [judge_claim(claim, found).verdict for claim in claims] == verdicts
+    worse = price_evidence(settings[2], 3, dip=3.1)
+    assert judge_claim(claims[1], [*found, worse]).verdict == "partly"
 
 
 def test_prices_are_measured_in_the_papers_settings_and_two_more():
@@ -269,7 +271,7 @@ def test_prices(tmp_path, monkeypatch):
     figure = PriceFigure((setting,))
     monkeypatch.setitem(FIGURES, "price", figure)
     claims = reproduce(tmp_path, [figure], SMALL)
-    assert len(claims) == 2
+    assert len(claims) == 3
     stem = figure.name
     assert {path.name for path in tmp_path.iterdir()} == {
         *(f"{stem}.png", f"{stem}.svg", "report.md", "report.html", "results.parquet", "studies")
@@ -280,7 +282,7 @@ def test_prices(tmp_path, monkeypatch):
     alone = ae.simulate([BEST, SETTLE], setting.bandit, 4_000, 4, seed=5)
     best, settle = (runs.final.mean() for runs in alone)
     assert (cells[0], cells[6]) == (f"{best:,.0f}", f"{settle:,.0f}")
-    assert float(cells[9]) == pytest.approx(settle / best, rel=0.01)
+    assert float(cells[10]) == pytest.approx(settle / best, rel=0.01)
     assert summary.split("\n\n")[0] in (tmp_path / "report.md").read_text()
     assert "4 runs with seed 5" in " ".join(summary.split())
 
@@ -294,7 +296,7 @@ def exponent_evidence(player, power, noise=0.0):
 
 
 def test_exponents_are_found_in_exact_powers_and_judged():
-    player = exponents.PLAYERS[0]
+    player = oracles.PLAYERS[0]
     exact = exponent_evidence(player, 0.45)
     assert exact.exponent == pytest.approx(0.45)
     assert exact.error == pytest.approx(0)
@@ -308,12 +310,12 @@ def test_exponents_are_found_in_exact_powers_and_judged():
         ([exact, noisy], "partly"),
         ([worse], "not reproduced"),
     ):
-        assert judge_claim(exponents.CLAIM, found).verdict == verdict
+        assert judge_claim(oracles.CLAIM, found).verdict == verdict
 
 
 @pytest.mark.compiled
 def test_exponents(tmp_path, monkeypatch):
-    players = [player for player in exponents.PLAYERS if player.name in ("DEW", "ARS-EXP3")]
+    players = [player for player in oracles.PLAYERS if player.name in ("DEW", "ARS-EXP3")]
     figure = ExponentFigure(tuple(players))
     monkeypatch.setitem(FIGURES, "exponents", figure)
     settings = Settings(beyond_horizon=2_000, beyond_replications=2, beyond_seed=5)
@@ -324,7 +326,7 @@ def test_exponents(tmp_path, monkeypatch):
         *("results.parquet", "studies"),
     }
     assert len(list((tmp_path / "studies").iterdir())) == 3 * 2 * 5
-    dew, _ = exponents.load_exponents(figure, settings, tmp_path)
+    dew, _ = oracles.load_exponents(figure, settings, tmp_path)
     gap = 8 / math.sqrt(20_000)
     schedule = ae.rewards.DrawnRewards([0.5 + gap / 2, 0.5 - gap / 2], seed=1)
     bandit = ae.AdversarialBandit(schedule, ae.UniformDelay(10, 30))

@@ -32,6 +32,8 @@ POLICIES: tuple[ae.Policy, ...] = (
     ae.ArsKlUcb(),
     ae.SettleUcb(),
     ae.SettleUcb(burn_in=1.5, look=0.5, hold=12),
+    ae.DipUcb(),
+    ae.DipUcb(wait=0.7, hold=12),
     ae.Odaaf(),
     ae.Odaaf("bounded", mean_lag=3, reach=9),
     ae.Odaaf("variance"),

@@ -15,8 +15,7 @@ import numpy as np
 from aftereffect._core import Vector
 from aftereffect.policies import Policy
 from aftereffect.reproduction._report import ABSENT, format_digits, markdown_table
-from aftereffect.reproduction.beyond import exponents, price
-from aftereffect.reproduction.beyond.exponents import ExponentFigure
+from aftereffect.reproduction.beyond import oracles
 from aftereffect.reproduction.beyond.figures import (
     ARS,
     ARS_KL,
@@ -30,7 +29,7 @@ from aftereffect.reproduction.beyond.figures import (
     Setting,
     list_claims,
 )
-from aftereffect.reproduction.beyond.price import PriceFigure
+from aftereffect.reproduction.beyond.oracles import ExponentFigure, PriceFigure
 from aftereffect.reproduction.chapters import (
     Chapter,
     Findings,
@@ -51,7 +50,7 @@ __all__ = ["CHAPTER", "FIGURES", "summarize_exponents", "summarize_price", "summ
 #: A figure of this chapter.
 BeyondFigure: TypeAlias = RegretFigure | PriceFigure | ExponentFigure
 FIGURES: dict[str, BeyondFigure] = {
-    figure.key: figure for figure in (FIGURE, price.FIGURE, exponents.FIGURE)
+    figure.key: figure for figure in (FIGURE, oracles.PRICE, oracles.EXPONENTS)
 }
 
 
@@ -89,9 +88,9 @@ def list_horizons(settings: Settings) -> tuple[int, int, int]:
 def list_studies(figure: BeyondFigure, settings: Settings) -> list[StoredStudy]:
     """All studies of all settings; besides regrets, those of growth and processor time."""
     if isinstance(figure, PriceFigure):
-        return price.list_price_studies(figure, settings)
+        return oracles.list_price_studies(figure, settings)
     if isinstance(figure, ExponentFigure):
-        return exponents.list_exponent_studies(figure, settings)
+        return oracles.list_exponent_studies(figure, settings)
     return [
         study
         for setting in figure.settings
@@ -200,7 +199,7 @@ def make_findings(settings: Settings, folder: Path) -> Findings:
     found = [
         _find_regrets(settings, folder),
         _find_prices(settings, folder),
-        exponents.find_exponents(_exponent_figure(), settings, folder),
+        oracles.find_exponents(_exponent_figure(), settings, folder),
     ]
     return Findings(
         [figure for each in found for figure in each.figures],
@@ -216,15 +215,15 @@ def _exponent_figure() -> ExponentFigure:
 
 def _find_prices(settings: Settings, folder: Path) -> Findings:
     figure = cast(PriceFigure, FIGURES["price"])
-    evidence = price.load_prices(figure, settings, folder)
+    evidence = oracles.load_prices(figure, settings, folder)
     if not evidence:
         return Findings([], [], [], [])
     case = f"{evidence[0].replications:,} runs"
-    claims = price.list_price_claims(price.find_horizon(settings))
+    claims = oracles.list_price_claims(oracles.find_horizon(settings))
     sections = [
         f"### {figure.title}",
         f"![{figure.title}]({figure.name}.png)",
-        price.describe_prices(evidence, settings),
+        oracles.describe_prices(evidence, settings),
     ]
     judged = [(claim, {case: judge_claim(claim, evidence)}) for claim in claims]
     return Findings([figure], judged, sections, [])
@@ -287,11 +286,11 @@ def summarize_price(folder: Path, settings: Settings) -> str:
 
     >>> summarize_price(Path("nowhere"), Settings())
     ''
-    >>> price.find_horizon(Settings())
+    >>> oracles.find_horizon(Settings())
     100000
     """
-    evidence = price.load_prices(cast(PriceFigure, FIGURES["price"]), settings, folder)
-    return price.describe_prices(evidence, settings) if evidence else ""
+    evidence = oracles.load_prices(cast(PriceFigure, FIGURES["price"]), settings, folder)
+    return oracles.describe_prices(evidence, settings) if evidence else ""
 
 
 def summarize_exponents(folder: Path, settings: Settings) -> str:
@@ -299,19 +298,19 @@ def summarize_exponents(folder: Path, settings: Settings) -> str:
 
     >>> summarize_exponents(Path("nowhere"), Settings())
     ''
-    >>> exponents.list_horizons(Settings())
+    >>> oracles.list_exponent_horizons(Settings())
     (100000, 1000000, 10000000)
     """
-    evidence = exponents.load_exponents(_exponent_figure(), settings, folder)
-    return exponents.describe_exponents(evidence, settings) if evidence else ""
+    evidence = oracles.load_exponents(_exponent_figure(), settings, folder)
+    return oracles.describe_exponents(evidence, settings) if evidence else ""
 
 
 def draw_figure(figure: BeyondFigure, settings: Settings, folder: Path) -> None:
     """Write the picture of a figure whose studies are stored."""
     if isinstance(figure, PriceFigure):
-        price.draw_prices(figure, settings, folder)
+        oracles.draw_prices(figure, settings, folder)
     elif isinstance(figure, ExponentFigure):
-        exponents.draw_exponents(figure, settings, folder)
+        oracles.draw_exponents(figure, settings, folder)
     else:
         draw_ratios(figure, load_evidence(figure, settings, folder, complete=False), folder)
 
