@@ -26,7 +26,8 @@ def main() -> None:
     rng = np.random.default_rng(SEED)
     orders = [rng.permutation(MEANS).tolist() for _ in range(ORDERS)]
     lines = [
-        "| delay | policy | best arm first | random order | median | worst | stayed with a wrong arm |",
+        "| delay | policy | best arm first | random order | median | worst "
+        "| stayed with a wrong arm |",
         "|---|---|---|---|---|---|---|",
     ]
     for delay in DELAYS:
