@@ -350,3 +350,51 @@ def test_impossible_records_are_refused(change, expected):
 def test_other_levels_are_refused():
     with pytest.raises(ae.ParameterError, match="level must be one of"):
         analyse(make_trial(15), ["A", "B"], 0.5)
+
+
+def add_arm(trial, lift, seed):
+    """The same experiment, but from its middle on, a further arm has a third of the draws."""
+    rng, half = RNG(seed), len(trial.starts) // 2
+    chances = np.column_stack([trial.probabilities, np.zeros(len(trial.starts))])
+    chances[half:] = [1 / 3] * 3
+    is_new = (np.arange(len(trial.starts)) >= half) & (rng.random(len(trial.starts)) < 1 / 3)
+    block = int(trial.starts[1])
+    lifted = np.repeat(np.where(is_new, 1 + lift, 1.0), block)
+    return trial._replace(
+        totals=trial.totals * add_delayed(np.full(12, 1 / 12), lifted),
+        played=np.where(np.repeat(is_new, block), 2, trial.played),
+        decided=np.where(is_new, 2, trial.decided),
+        probabilities=chances,
+    )
+
+
+def test_an_arm_that_came_later_is_compared_from_then_on():
+    """No bet on it is won or lost in blocks in which it could not be drawn; it is found all the same."""
+    found, alone = [], []
+    for seed in range(8):
+        trial = make_trial(seed, slots=2 * HOURS)
+        later = add_arm(trial, 0.1, seed)
+        evidence = weigh_evidence(list_segments(later), 2, 0)
+        before = evidence.slots <= len(later.totals) // 2
+        assert before.sum() > 60
+        assert (evidence.capital[before] == 0).all()
+        assert (evidence.capital[~before][20:] != 0).any()
+        results = analyse(later, ["A", "B", "C"])
+        found.append(results.effects[1])
+        alone.append(results.effects[0])
+    assert sum(effect.low > 0 for effect in found if effect.low is not None) >= 6
+    assert all((effect.low or -99) < 10 < (effect.high or 99) for effect in found)
+    assert all((effect.low or -99) < 0 < (effect.high or 99) for effect in alone)
+
+
+def test_an_arm_that_is_retired_neither_leads_nor_counts_as_the_best():
+    trial, names = make_trial(2, (0.0, 0.05, 0.15), slots=2 * HOURS), ["A", "B", "C"]
+    every, without = analyse(trial, names), analyse(trial, names, retired=["C"])
+    assert (every.leader, without.leader) == ("C", "B")
+    assert without.effects == every.effects
+    assert [effect.versus for effect in without.leads] == ["A"]
+    assert without.probabilities["C"] == 0
+    assert sum(without.probabilities.values()) == pytest.approx(1)
+    assert without.loss < 0.1 * without.mean
+    two = analyse(trial, names, retired=["B", "C"])
+    assert (two.leader, two.leads, two.loss) == ("A", (), 0)

@@ -181,9 +181,8 @@ def test_all_other_arms_may_be_stopped_but_never_the_control(monkeypatch):
     monkeypatch.setattr(
         _results,
         "compare_guarded",
-        lambda settings, guardrails, _: [
-            _found(guardrail, [(arm, "harm shown") for arm in settings.arms])
-            for guardrail in guardrails
+        lambda names, guardrails, *_: [
+            _found(guardrail, [(arm, "harm shown") for arm in names]) for guardrail in guardrails
         ],
     )
     experiment = play(create(), 12, harm=0)
@@ -205,7 +204,7 @@ def _found(guardrail, verdicts):
 def test_guardrails_are_judged_when_enough_numbers_came_and_a_round_begins(monkeypatch):
     judged = []
 
-    def compare(settings, guardrails, trials):
+    def compare(names, guardrails, trials, level):
         (trial,) = trials
         judged.append((len(trial.totals), [guardrail.name for guardrail in guardrails]))
         return [_found(each, []) for each in guardrails]

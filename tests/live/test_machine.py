@@ -344,26 +344,51 @@ class Machine(Rules, RuleBasedStateMachine):
         self.clients[who].storage.close()
         self.clients[who] = ae.Experiment.open(self.name, storage=Fragile(self.connect()))
 
+    @precondition(lambda self: self.may_change and not self.ended and len(self.states) < 6)
+    @rule(who=who, crash=st.sampled_from([None, None, "before", "after"]))
+    def add_arm(self, who, crash):
+        self.change_arm(who, "add", f"arm {len(self.states)}", crash)
+        self.ask_some(1 - who)
+
+    @precondition(lambda self: self.may_change and not self.ended)
+    @rule(who=who, number=st.integers(0, 9), crash=st.sampled_from([None, None, "before", "after"]))
+    def pause_or_resume(self, who, number, crash):
+        """The arm that is played now, or another one."""
+        others = [arm for arm, state in self.states.items() if state != "retired" and arm != "A"]
+        if self.round is not None and self.round[0] in others:
+            others.insert(0, self.round[0])
+        if others:
+            name = others[number % len(others)]
+            change = "pause" if self.states[name] == "active" else "resume"
+            self.change_arm(who, change, name, crash)
+            self.ask_some(1 - who)
+
+    def ask_some(self, who):
+        """Enough for a round or two with the arms of now."""
+        for _ in range(4):
+            self.take(self.clients[who].ask())
+
     @rule(
         who=who,
-        change=st.sampled_from(["add", "add", "pause", "resume", "retire"]),
-        crash=st.sampled_from([None, None, "before", "after"]),
-        data=st.data(),
+        change=st.sampled_from(["add", "pause", "resume", "retire"]),
+        number=st.integers(0, 6),
     )
-    def change_arms(self, who, change, crash, data):
-        """An arm comes, goes, or comes back, or what was done is done again; a client may crash."""
-        new = f"arm {len(self.states)}"
-        names = [*self.states, *([new] if len(self.states) < 6 else [])]
-        name = data.draw(st.sampled_from(names), label="arm")
+    def change_any_arm(self, who, change, number):
+        """An arm goes for good, what was done is done again, or something that is not possible."""
+        self.change_arm(who, change, [*self.states, "no arm"][number % (len(self.states) + 1)])
+
+    def change_arm(self, who, change, name, crash=None):
+        """An arm comes, goes, or comes back; a client may crash."""
         before = self.states.get(name)
         after = {"pause": "paused", "retire": "retired"}.get(change, "active")
 
         def call():
             return self.clients[who].change_arms(**{change: name})
 
-        if before is None and change != "add":
-            with pytest.raises(ae.ParameterError, match="there is no arm"):
-                call()
+        if name == "no arm":
+            if change != "add":
+                with pytest.raises(ae.ParameterError, match="there is no arm"):
+                    call()
             return
         is_wrong = before == "retired" or (before == "paused" and change == "add")
         is_control = name == "A" and after != "active"

@@ -102,12 +102,13 @@ def test_the_numeric_sources_exist_and_commands_are_not_among_them():
 
 
 #: Modules that numeric ones use, though they decide no number: messages, files, what is installed,
-#: and checks before a run.
+#: checks before a run, and pictures.
 HARMLESS = {
     "aftereffect.errors",
     "aftereffect._core.installation",
     "aftereffect._core.files",
     "aftereffect.simulation._contents",
+    "aftereffect.simulation._plot",
     "aftereffect.simulation._rehearsal",
 }
 

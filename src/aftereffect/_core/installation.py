@@ -42,6 +42,7 @@ NUMERIC_SOURCES = (
     "simulation/_driver.py",
     "simulation/_philox.py",
     "simulation/_replications.py",
+    "simulation/_runs.py",
 )
 
 

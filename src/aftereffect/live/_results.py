@@ -38,10 +38,7 @@ MAX_ROUNDS = 4_000
 
 
 def compare_guarded(
-    names: Sequence[str],
-    level: float,
-    guardrails: Sequence[Guardrail],
-    trials: Sequence[Trial],
+    names: Sequence[str], guardrails: Sequence[Guardrail], trials: Sequence[Trial], level: float
 ) -> tuple[GuardrailResults, ...]:
     """What the totals of guardrails show of each arm.
 
@@ -75,7 +72,7 @@ def judge_guardrails(log: Log, record: Record, state: ExperimentState) -> Iterat
     try:
         _, trials = read_trials(log, record, state, MAX_JUDGED, names)
         level = find_level(len(settings.guardrails))
-        found = compare_guarded(state.names, level, stopping, trials)
+        found = compare_guarded(state.names, stopping, trials, level)
     except Exception as error:
         found, problem = (), _explain(error)
     else:
@@ -149,7 +146,7 @@ def find_results(log: OpenLog, level: float, stop_when_loss_below: float | None)
         slot_length=settings.slot,
         stop_when_loss_below=limit,
         guardrails=compare_guarded(
-            names, find_level(len(settings.guardrails)), settings.guardrails, guarded
+            names, settings.guardrails, guarded, find_level(len(settings.guardrails))
         ),
         stopped=stopped,
         paused=paused,
