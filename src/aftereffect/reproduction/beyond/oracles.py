@@ -448,8 +448,8 @@ CLAIM = Claim(
     "The exponent is the slope of a line through the logarithms of the regrets at three horizons, "
     "each the worst of the mean regrets with several gaps. Bounds have logarithms too, so the "
     f"claim holds for a policy if it is at most the proved one and {TOLERANCE}, and fails if it is "
-    "more than two standard errors above that. Reproduced if it holds for every policy, not reproduced "
-    "if it fails for more than half of them, otherwise partly.",
+    "more than two standard errors above that. Reproduced if it holds for every policy, not "
+    "reproduced if it fails for more than half of them, otherwise partly.",
     _judge_exponents,
 )
 
