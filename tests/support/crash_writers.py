@@ -1,10 +1,11 @@
 """Kill writers at random moments and count what was lost, changed or doubled: ``make crash-test``.
 
-Several processes ask and tell on one experiment at once, and replace totals that they told. Each reports through a pipe what the
-storage acknowledged. One after another is killed at a random moment and replaced. In the end
+Several processes ask and tell on one experiment at once, replace totals that they told, and add, pause and resume arms where the policy
+bears it. Each reports through a pipe what the storage acknowledged. One after another is killed at a random moment and replaced. In the end
 everything that was reported must be stored."""
 
 import argparse
+import json
 import math
 import os
 import random
@@ -39,6 +40,8 @@ SETTINGS = [
         "guardrails": ["guardrail(complaints, stops=true)"],
     },
 ]
+#: Arms that may be added, and how often a writer changes one, as a part of what it does.
+NEW_ARMS, CHANGES = ["D", "E"], 0.15
 WRITERS = 3
 #: The number of kills per experiment, so that checking does not take longer and longer.
 KILLS_EACH = 50
@@ -74,6 +77,8 @@ def write(url, name, report, seed):
             number = told.pop(rng.randrange(len(told)))
             experiment.tell(number, later_total(number), revise=True)
             report(f"r {number}")
+        elif experiment.settings.policy.allows_new_arms and rng.random() < CHANGES:
+            report(f"a {change_arm(experiment, rng)}")
         elif rng.random() < 0.5 or not mine:
             decision = experiment.ask()
             report(f"d {decision.slot} {decision.arm}")
@@ -89,6 +94,19 @@ def write(url, name, report, seed):
                 continue
             report(f"t {number}")
             told.append(number)
+
+
+def change_arm(experiment, rng):
+    """Add an arm, or pause or resume one but the first; return its name. Another writer may do the same."""
+    known = [arm.arm for arm in experiment.status().arms]
+    arm = rng.choice([*ARMS[1:], *NEW_ARMS])
+    change = rng.choice(["pause", "resume"]) if arm in known else "add"
+    try:
+        experiment.change_arms(**{change: arm})
+    except ae.ConflictError:  # another writer has added it and paused it since
+        if change != "add":
+            raise
+    return arm
 
 
 class Writer:
@@ -179,6 +197,8 @@ def check(url, name, reported):
                 counted["lost"] += known is None or known.total not in possible
                 told = None if known is None else known.guardrails or {}
                 counted["lost"] += told != count(experiment, slot)
+            elif what == "a":
+                counted["lost"] += rest not in {arm.arm for arm in experiment.status().arms}
         asked = [line for line in reported if line.startswith("d ")]
         counted["doubled"] += len(asked) - len({line.split()[1] for line in asked})
         counted["doubled"] += len(events) - len(
@@ -202,6 +222,15 @@ def check(url, name, reported):
             elif event.kind == "decision":
                 begun = rounds.setdefault(event.round, event.slot)
                 counted["changed"] += stopped.get(event.arm, math.inf) <= begun
+        # No arm is played while it is paused, also not in a round that was begun before.
+        paused = set()
+        for event in events:
+            if event.kind == "arm":
+                counted["arm changes"] += 1
+                pauses = json.loads(event.guardrails)["change"] == "pause"
+                (paused.add if pauses else paused.discard)(event.arm)
+            elif event.kind == "decision":
+                counted["changed"] += event.arm in paused
         counted["changed"] += list(lines) != list(range(len(lines)))
         checked = experiment.verify()
         counted["damaged"] += not checked.whole or checked.difference is not None
@@ -220,6 +249,7 @@ def crash(url, kills, seed):
     print(
         f"{url.partition(':')[0]}: {kills:,} writers killed in {time.monotonic() - start:.0f} s; acknowledged "
         f"{counted['decisions']:,} decisions and {counted['totals']:,} totals, {counted['rounds']:,} rounds closed, {counted['stops']:,} arms stopped, "
+        f"{counted['arm changes']:,} arms added, paused or resumed, "
         f"{counted['replaced']:,} totals replaced, {counted['learned']:,} of them after they were learned; "
         f"totals lost {counted['lost']}, decisions changed {counted['changed']}, doubled {counted['doubled']}, "
         f"experiments damaged {counted['damaged']}, errors {counted['errors']}",
