@@ -281,14 +281,19 @@ def _draw_walk(schedule: MultiScaleWalk) -> Rows:
     """The rewards of all slots."""
     rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(schedule.seed)))
     drawn = int(rng.integers(schedule.arms))
-    walk = np.append(0.0, schedule.step * rng.standard_normal(schedule.slots))
+    walk = np.zeros(schedule.slots + 1)
+    rng.standard_normal(out=walk[1:])
+    walk *= schedule.step
     for digit in reversed(range(schedule.slots.bit_length())):
         lowest = 2**digit  # the lowest 1 of all these slots; they follow those where it is higher
         ends = walk[lowest :: 2 * lowest]
         ends += walk[: schedule.slots + 1 - lowest : 2 * lowest]
-    losses = np.repeat(walk[1:, None] + 0.5, schedule.arms, axis=1)
-    losses[:, drawn if schedule.best is None else schedule.best] -= schedule.gap
-    rows: Rows = 1.0 - np.clip(losses, 0.0, 1.0, out=losses)
+    walk += 0.5
+    rows: Rows = np.empty((schedule.slots, schedule.arms))  # in place: new tables take longer
+    rows[:] = walk[1:, None]
+    rows[:, drawn if schedule.best is None else schedule.best] -= schedule.gap
+    np.clip(rows, 0.0, 1.0, out=rows)
+    np.subtract(1.0, rows, out=rows)
     rows.setflags(write=False)  # it is cached, and shared
     return rows
 
