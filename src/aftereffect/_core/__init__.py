@@ -72,6 +72,7 @@ from aftereffect._core.kernels import (
     Slots,
     Source,
     State,
+    UnitKernels,
     Vector,
     World,
     WorldKernels,

@@ -25,6 +25,12 @@ An oracle, which learns from which pull each part of a total comes, has `Attribu
 
     arm = decide(state, params, t, rng)                       play `arm` for one slot
     arrive(state, params, t, pulled, arm, amount, reward)     for each part that arrives in it
+
+A policy that plays several units at once, such as stores, has `UnitKernels`. It plays this loop::
+
+    observe(state, params, t, zeros, totals, covariates)   for the slots of a history
+    slots = decide(state, params, t, rng)                  play ``state.choices``, one arm per unit
+    observe(state, params, t, arms, totals, covariates)    for each slot, when totals are known
 """
 
 from collections.abc import Callable
@@ -57,6 +63,8 @@ DecideSlots: TypeAlias = Callable[[State, Params, int, np.random.Generator], tup
 #: ``chance(state, params, arm)``: with which probability `decide` has just drawn an arm.
 Chance: TypeAlias = Callable[[State, Params, int], float]
 Observe: TypeAlias = Callable[[State, Params, int, int, float, Vector], None]
+DecideUnits: TypeAlias = Callable[[State, Params, int, np.random.Generator], int]
+ObserveUnits: TypeAlias = Callable[[State, Params, int, Slots, Vector, Matrix], None]
 DecideArm: TypeAlias = Callable[[State, Params, int, np.random.Generator], int]
 Arrive: TypeAlias = Callable[[State, Params, int, int, int, float, float], None]
 Collect: TypeAlias = Callable[[Memory, World, int, int, int, int, np.random.Generator], float]
@@ -108,6 +116,23 @@ class SlotKernels(NamedTuple):
 
     decide: DecideSlots
     observe: Observe
+
+
+class UnitKernels(NamedTuple):
+    """How a policy plays several units at once, which share the arms and what is learned of them.
+
+    ``decide(state, params, t, rng)`` returns for how many slots to play from slot t on. It writes
+    the arm of each unit into ``state.choices``, and the probability with which each unit got each
+    arm into ``state.probabilities``, by unit and arm.
+
+    ``observe(state, params, t, arms, totals, covariates)`` says which arm each unit played in slot
+    t, and the total of each. A total is NaN where it is missing or not yet known; `observe` may
+    come again with other ones. Covariates are by unit and number. Slots of a history have numbers
+    below 0, and the first arm. These functions are not compiled: they work on whole arrays.
+    """
+
+    decide: DecideUnits
+    observe: ObserveUnits
 
 
 class AttributedKernels(NamedTuple):
