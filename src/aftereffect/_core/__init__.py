@@ -124,6 +124,7 @@ __all__ = [
     "Source",
     "Spec",
     "State",
+    "UnitKernels",
     "Vector",
     "World",
     "WorldKernels",
