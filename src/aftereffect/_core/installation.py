@@ -37,12 +37,17 @@ NUMERIC_SOURCES = (
     "growth.py",
     "policies",
     "rewards",
+    "simulation/_builders.py",
     "simulation/_compiled.py",
     "simulation/_cuda.py",
+    "simulation/_digest.py",
     "simulation/_driver.py",
+    "simulation/_engine_choice.py",
     "simulation/_philox.py",
     "simulation/_replications.py",
     "simulation/_runs.py",
+    "simulation/_tasks.py",
+    "simulation/_trace.py",
 )
 
 
