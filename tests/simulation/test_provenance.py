@@ -22,7 +22,7 @@ from aftereffect.bandits import ENGINES
 from aftereffect.inference import Guardrail
 from aftereffect.policies import ars_ucb, make_take_state
 from aftereffect.simulation import _compiled
-from aftereffect.simulation._compiled import Clones
+from aftereffect.simulation._clones import Clones
 from aftereffect.simulation._contents import describe_own_code
 from aftereffect.simulation._driver import make_batch_driver, make_driver
 from aftereffect.testing import Script

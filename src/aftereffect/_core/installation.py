@@ -38,6 +38,8 @@ NUMERIC_SOURCES = (
     "policies",
     "rewards",
     "simulation/_builders.py",
+    "simulation/_clones.py",
+    "simulation/_codegen.py",
     "simulation/_compiled.py",
     "simulation/_cuda.py",
     "simulation/_digest.py",
