@@ -31,6 +31,7 @@ PACKAGE = Path(__file__).parent.parent
 NUMERIC_SOURCES = (
     "_core/checks.py",
     "_core/kernels.py",
+    "_core/parsing.py",
     "_core/spec.py",
     "bandits",
     "delays",
