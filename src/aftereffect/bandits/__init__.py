@@ -9,6 +9,7 @@ from aftereffect._core import parse
 from aftereffect.bandits._demand import Defects, DemandBandit
 from aftereffect.bandits.base import ENGINES, Bandit, EngineName
 from aftereffect.bandits.demand_bandits import HistoryBandit, SeasonalBandit
+from aftereffect.bandits.linear_bandit import LinearBandit
 from aftereffect.bandits.reward_bandits import AdversarialBandit, StochasticBandit
 from aftereffect.delays import Delay
 from aftereffect.errors import ParameterError
@@ -22,6 +23,7 @@ __all__ = [
     "DemandBandit",
     "EngineName",
     "HistoryBandit",
+    "LinearBandit",
     "SeasonalBandit",
     "StochasticBandit",
     "bandit_from_options",

@@ -37,6 +37,7 @@ from aftereffect.delays.base import (
     DelayFacts,
     FiniteLagLaw,
     LagLaw,
+    LinearFacts,
     PerArm,
 )
 from aftereffect.delays.fixed_shares import Immediate, Interval, LinearDecay, LinearRise, Shape
@@ -72,6 +73,7 @@ __all__ = [
     "Interval",
     "LagLaw",
     "LinearDecay",
+    "LinearFacts",
     "LinearRise",
     "PerArm",
     "PowerLaw",

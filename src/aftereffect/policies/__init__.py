@@ -32,6 +32,7 @@ from aftereffect.policies.delayed_indices import (
 )
 from aftereffect.policies.delayed_weights import DelayedLeader, Dew, Dexp3, LiDexp3, Skipper
 from aftereffect.policies.dip_ucb import DipUcb
+from aftereffect.policies.dyn_lin_ucb import DynLinUcb
 from aftereffect.policies.exp3 import ArsExp3, Exp3, MiniBatch
 from aftereffect.policies.floors import (
     MAX_FLOORS,
@@ -67,6 +68,7 @@ __all__ = [
     "Dew",
     "Dexp3",
     "DipUcb",
+    "DynLinUcb",
     "Exp3",
     "FixedSwitchback",
     "Floors",
