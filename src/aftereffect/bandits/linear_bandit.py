@@ -131,7 +131,7 @@ class LinearBandit(Bandit):
     >>> bandit.levels.round(3).tolist(), bandit.effects(3)[:, 1].tolist()
     ([0.1, 0.2], [1.0, -0.4, -0.2])
     >>> [round(end, 3) for end in bandit.scale]
-    [-0.8, 1.0]
+    [-0.3, 1.0]
     """
 
     a: Rows
@@ -171,9 +171,7 @@ class LinearBandit(Bandit):
             self._set(reward_range=(low, check_float("the end of reward_range", high, above=low)))
         low, high = self.scale
         if not low < high:
-            raise ParameterError(
-                "all plans bring nothing at any lag: give reward_range=[low, high]"
-            )
+            raise ParameterError("all totals are the same: give other plans, or a reward_range")
 
     @property
     def arms(self) -> int:
@@ -215,14 +213,16 @@ class LinearBandit(Bandit):
             return self.reward_range
         pushes, row = _transpose(self._pushes), [list(self.omega)]
         parts = [part[0] for part in _multiply(self.plans, _transpose([self.theta]))]
-        low, high = min(*parts, 0.0), max(*parts, 0.0)
+        least, most = min(parts), max(parts)  # of totals of slot t, then of any slot so far
+        low, high = least, most
         largest = max(abs(each) for push in self._pushes for each in push)
         for _ in range(_MAX_LAGS):
             left = largest * sum(abs(each) for each in row[0])
             if left <= _NEGLIGIBLE * (high - low):
                 return low, high
             parts = _multiply(row, pushes)[0]
-            low, high = low + min(*parts, 0.0), high + max(*parts, 0.0)
+            least, most = least + min(parts), most + max(parts)
+            low, high = min(low, least), max(high, most)
             row = _multiply(row, self.a)
         raise ParameterError(
             f"effects last longer than {_MAX_LAGS:,} slots: give reward_range=[low, high]"
