@@ -92,6 +92,8 @@ def test_parameters_that_are_refused(given, message):
 def test_it_must_know_its_system():
     with pytest.raises(ae.ParameterError, match=r"must know its system.*pass radius="):
         ae.simulate("dyn-lin-ucb", ae.StochasticBandit([0.9, 0.5]), 100, 2, seed=1)
+    with pytest.raises(ae.ParameterError, match=r"at most 100 arms without plans, got 101"):
+        ae.DynLinUcb(radius=0.5, size=1, leak=1, noise=0.5).params(101, 1_000)
     known = ae.DynLinUcb(radius=0.5, size=1, leak=1, noise=0.5)
     study = ae.simulate(known, ae.StochasticBandit([0.9, 0.5]), 1_000, 4, seed=1)
     assert study[0].final.mean() < 300

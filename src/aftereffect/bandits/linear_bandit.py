@@ -61,6 +61,8 @@ STATE, NEXT, DRAWN = 0, 2, 3
 _ROWS = 4
 #: A state may have so many numbers, and entries may be this large.
 MAX_STATES, MAX_ENTRY = 20, 1e6
+#: Effects of slots may last for some hundred thousands.
+MAX_RADIUS = 0.99999
 #: After so many doublings nothing is left of a state.
 _DOUBLINGS = 60
 #: Powers of A that are looked at, and the least radius that is named.
@@ -113,7 +115,7 @@ class LinearBandit(Bandit):
     ----------
     a, b
         The matrices by which the state and the action make the next state. The spectral radius of
-        `a` is below 1.
+        `a` is at most 0.99999.
     omega, theta
         What the state and the action bring at once, by entry.
     plans
@@ -161,10 +163,10 @@ class LinearBandit(Bandit):
         if self.output_sigma is not None:
             noise = check_float("output_sigma", self.output_sigma, at_least=0, at_most=MAX_ENTRY)
             self._set(output_sigma=noise)
-        if not self._true_radius < 1:
+        if not self._true_radius <= MAX_RADIUS:
             raise ParameterError(
-                f"a must have a spectral radius below 1, got {self._true_radius:g}: "
-                "otherwise effects never end"
+                f"a must have a spectral radius of at most {MAX_RADIUS:g}, got "
+                f"{self._true_radius:g}: otherwise effects hardly end"
             )
         if self.reward_range is not None:
             low, high = _check_vector("reward_range", self.reward_range, 2)

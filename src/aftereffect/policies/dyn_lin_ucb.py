@@ -40,6 +40,8 @@ from aftereffect.policies.base import Policy
 
 #: Entries of plans are at most so large, and plans have at most so many.
 MAX_ENTRY, MAX_INPUTS = 1e6, 100
+#: Closer to 1 a hold would be longer than any run; and 1 / lambda must be a number.
+MAX_RADIUS, MIN_REGULARIZER = 1 - 1e-9, 1e-9
 #: What a simulation fills in.
 _FACTS = ("plans", "radius", "size", "leak", "noise", "reward_range")
 
@@ -133,14 +135,14 @@ class DynLinUcb(Policy):
     plans
         The action vector of each arm; if not given, an arm is an entry of its own.
     radius
-        A bound on the spectral radius of the system, from 0 on and below 1.
+        A bound on the spectral radius of the system, from 0 on and below 1 by 1e-9 at least.
     size, leak, noise
         c2, c1 and s: bounds on the norm of what plans bring by entry, and on what earlier plans
         bring in all; and the standard deviation of a total.
     reward_range
         Which totals a bandit or an experiment has scaled to 0 and to 1.
     regularizer
-        lambda, above 0; ln T if not given, but at least 1.
+        lambda, at least 1e-9; ln T if not given, but at least 1.
 
     Examples
     --------
@@ -165,7 +167,7 @@ class DynLinUcb(Policy):
         if self.plans is not None:
             self._set(plans=_check_plans(self.plans))
         if self.radius is not None:
-            self._set(radius=check_float("radius", self.radius, at_least=0, below=1))
+            self._set(radius=check_float("radius", self.radius, at_least=0, at_most=MAX_RADIUS))
         for name in ("size", "leak", "noise"):
             if (bound := getattr(self, name)) is not None:
                 self._set(**{name: check_float(name, bound, at_least=0, at_most=1e12)})
@@ -177,7 +179,9 @@ class DynLinUcb(Policy):
             high = check_float("the upper end of reward_range", ends[1], above=low, at_most=1e12)
             self._set(reward_range=(low, high))
         if self.regularizer is not None:
-            given = check_float("regularizer", self.regularizer, above=0, at_most=1e12)
+            given = check_float(
+                "regularizer", self.regularizer, at_least=MIN_REGULARIZER, at_most=1e12
+            )
             self._set(regularizer=given)
 
     def with_delay_facts(self, facts: DelayFacts) -> "DynLinUcb":
@@ -191,6 +195,11 @@ class DynLinUcb(Policy):
 
     def initial(self, arms: int) -> DynLinState:
         inputs = arms if self.plans is None else len(self.plans[0])
+        if inputs > MAX_INPUTS:
+            raise ParameterError(
+                f"dyn-lin-ucb takes at most {MAX_INPUTS} arms without plans, got {arms:,}: "
+                "pass plans=..."
+            )
         return DynLinState(
             np.zeros((inputs, inputs)), np.zeros(inputs), np.zeros(1), np.zeros(inputs)
         )
@@ -201,7 +210,8 @@ class DynLinUcb(Policy):
             raise ParameterError(
                 f"dyn-lin-ucb must know its system, as of a linear-bandit: pass {missing[0]}=..."
             )
-        plans = np.eye(arms) if self.plans is None else np.array(self.plans)
+        inputs = len(self.initial(arms).response)
+        plans = np.eye(inputs) if self.plans is None else np.array(self.plans)
         if len(plans) != arms:
             raise ParameterError(f"plans must be those of {arms} arms, got {len(plans)}")
         low, high = self.reward_range or (0.0, 1.0)
