@@ -97,7 +97,7 @@ POLICIES: Mapping[Policy, str] = {
     NAIVE: NAMES[NAIVE],
 }
 BATCHES = "batch EXP3"
-TOLD_NOTHING = (SETTLE, DIP, ARS_KL, ARS)
+OURS = (SETTLE, DIP, ARS_KL, ARS)
 MAX_RUNS, CHECKPOINTS, FIRST = 100, 25, 100
 #: A tenth of the horizon has at most this share of the regret of a policy that goes on losing.
 MAX_SHARE_OF_LINEAR = 1 / 8
@@ -273,7 +273,7 @@ CLAIMS = (
     _claim_ratios(
         "In the authors' system, with either range,",
         (AUTHORS, TIGHT),
-        [POLICIES[policy] for policy in TOLD_NOTHING],
+        [POLICIES[policy] for policy in OURS],
     ),
     _claim_ratios("In every system, slower ones too,", SYSTEMS, [POLICIES[ARS]]),
 )
@@ -284,7 +284,7 @@ def dynamical_table(evidence: Sequence[DynamicalEvidence]) -> str:
     columns = ["policy", "what it is told"]
     for each in evidence:
         columns += [each.system.name, "worst run"]
-    told = {
+    known = {
         POLICIES[DYN_LIN]: "radius, bounds, horizon",
         POLICIES[LIN]: "bounds, horizon",
         POLICIES[EXP3]: "horizon",
@@ -292,7 +292,7 @@ def dynamical_table(evidence: Sequence[DynamicalEvidence]) -> str:
     }
     rows = []
     for name in evidence[0].regret:
-        row = [name, told.get(name, "nothing")]
+        row = [name, known.get(name, "nothing")]
         for each in evidence:
             row += [f"{each.final(name).mean():,.0f}", f"{each.final(name).max():,.0f}"]
         rows.append(row)
@@ -335,7 +335,7 @@ def draw_dynamical(figure: DynamicalFigure, settings: Settings, folder: Path) ->
     panels = canvas.subplots(rows, 2, sharey=True, squeeze=False).flat
     for axes, each in zip(panels, evidence, strict=False):
         for number, (name, regret) in enumerate(each.regret.items()):
-            style = "-" if number < len(TOLD_NOTHING) else "--"
+            style = "-" if number < len(OURS) else "--"
             marker = "osD^vPX*<"[number]
             axes.plot(each.slots, regret.mean(axis=0), style, marker=marker, ms=3, label=name)
         axes.set_xscale("log")
