@@ -1,8 +1,9 @@
 """Oracles that know the law of the lags, DelayedUCB and DelayedKLUCB.
 
 Both are by Vernade, Cappé and Perchet (2017). They count every pull as the share of it that should
-have arrived. The law is the same for all arms. tau(x) is the share that arrives within x slots, m a lag after which nothing counts, N_i the pulls
-of arm i, X_i what arrived of them, and E_i the sum of tau(age) over them, where ages stop at m::
+have arrived. The law is the same for all arms. tau(x) is the share that arrives within x slots, m a
+lag after which nothing counts, N_i the pulls of arm i, X_i what arrived of them, and E_i the sum of
+tau(age) over them, where ages stop at m::
 
     q_i = X_i / E_i,    b = (1 + epsilon) ln t
     DelayedUCB      q_i + sqrt(N_i / E_i) sqrt(b / (2 E_i))

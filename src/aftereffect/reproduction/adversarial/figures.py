@@ -35,7 +35,8 @@ from aftereffect.reproduction.chapters import (
     require_both,
     resample_means,
 )
-from aftereffect.reproduction.datasets import load_coupon, load_outbrain
+from aftereffect.reproduction.coupon import load_coupon
+from aftereffect.reproduction.outbrain import load_outbrain
 from aftereffect.rewards import DrawnArm, DrawnRewards, Recorded, Rows, Schedule
 from aftereffect.simulation import CurveStyle, Study
 
