@@ -8,7 +8,7 @@ import pytest
 import aftereffect as ae
 import independent_linear as independent
 import samples
-from aftereffect.bandits import linear_bandit
+from aftereffect.bandits._matrices import find_root
 from aftereffect.testing import Script, script_totals
 
 SYSTEM = (
@@ -176,6 +176,7 @@ def test_a_chain_of_states_that_ends_is_a_finite_kernel():
     ("changes", "message"),
     [
         ({"a": [[1, 0], [0, 0.5]]}, "spectral radius of at most 0.99999, got 1"),
+        ({"a": [[0.5, 1001], [0, 0.5]]}, r"a\[0\]\[1\] must be a number from -1000 to 1000"),
         ({"a": [[0.5]]}, "a must have 2 rows of 2 numbers, got 1 rows"),
         ({"a": [[0.5, 0], [0]]}, r"a\[1\] must be 2 numbers, got 1"),
         ({"a": [[0.5, 0], [0, math.nan]]}, r"a\[1\]\[1\] must be a number"),
@@ -225,5 +226,5 @@ def test_numbers_do_not_depend_on_a_library():
     powers = [np.linalg.matrix_power(f, i) for i in range(4)]
     wanted = sum(power @ n @ power.T for power in powers)
     np.testing.assert_allclose(world.spreads[6:], np.linalg.cholesky(wanted), rtol=1e-12)
-    certain = linear_bandit._find_root([[0.0, 0.0], [0.0, 4.0]])
+    certain = find_root([[0.0, 0.0], [0.0, 4.0]])
     assert certain == [[0.0, 0.0], [0.0, 2.0]]
