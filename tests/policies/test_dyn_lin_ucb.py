@@ -66,6 +66,8 @@ def test_it_loses_what_the_program_of_its_authors_loses():
     """Two runs each of their program with their configuration, at T = 1e6: 75,466 and 75,608."""
     study = ae.simulate("dyn-lin-ucb", BANDIT, 10**6, 20, seed=4, checkpoints=(10**6,))
     assert study[0].final.mean() == pytest.approx(75_537, rel=0.004)
+    knows_start = ae.simulate("dyn-lin-ucb(leak=2.51)", BANDIT, 10**6, 8, seed=4)
+    assert knows_start[0].final.mean() == pytest.approx(37_600, rel=0.01)
     blind = ae.simulate("dyn-lin-ucb(radius=0, leak=0)", BANDIT, 10**6, 8, seed=4)
     assert blind[0].pulls.mean(axis=0).argmax() == 3  # the largest effect at once, for ever
 

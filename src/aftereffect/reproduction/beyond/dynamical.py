@@ -5,8 +5,8 @@ their program): three platforms and six plans that spend a budget, with noise of
 of the state and in each of three outputs, which are added up. The best plan in the long run is only
 the fifth best at once. Plans stand in the order of their program.
 
-Their program scales rewards for EXP3 by a bound on their size, 2 M on both sides of 0. What totals
-can really be is a range a quarter as wide, in which less noise hides a gap. Further settings have a
+Their program scales rewards for EXP3 by a bound on their size, from -2 M to 2 M. What totals really
+can be is a range a fifth as wide, and there gaps are five times as large. Further settings have a
 state that changes more slowly, with the same long-run levels: I - A and B divided by a number, and
 the noise of the state by its root.
 """
@@ -47,7 +47,7 @@ _B = ((0.14, 0.34, -0.05), (-0.17, 0.03, -0.01), (0.04, -0.09, 0.17))
 _OMEGA, _THETA = (-0.61, -0.04, -0.13), (0.13, 0.41, 0.02)
 _PLANS = ((0, 0.5, 1), (0, 1, 0.5), (0.5, 0, 1), (0.5, 1, 0), (1, 0, 0.5), (1, 0.5, 0))
 _SIGMA, _OUTPUTS = 0.01, 3
-#: M of their program, to four digits: (Theta + Omega B / (1 - rho)) U.
+#: M of their program, to three digits: (Theta + Omega B / (1 - rho)) U.
 _BOUND = 1.29
 
 
@@ -57,8 +57,8 @@ def make_system(
     """The system, with a state that changes so many times as slowly."""
     same = np.eye(len(_A))
     return LinearBandit(
-        (same - (same - np.array(_A)) / slower).tolist(),
-        (np.array(_B) / slower).tolist(),
+        np.round(same - (same - np.array(_A)) / slower, 12).tolist(),
+        np.round(np.array(_B) / slower, 12).tolist(),
         _OMEGA,
         _THETA,
         _PLANS,
@@ -104,7 +104,7 @@ MAX_SHARE_OF_LINEAR = 1 / 8
 MAX_RATIO = 0.5
 #: Who loses less than whom in two runs of the authors' program, with their configuration and
 #: T = 1,000,000: DynLin-UCB 75 and 76 thousand, batch EXP3 159 and 170, EXP3 216 and 218, Lin-UCB
-#: 216. Its other rivals are not here: D-Lin-UCB, which lost 216, AR2 and a constant expert.
+#: 216. Its other rivals are not here: D-Lin-UCB, which lost 216, AR2, 178, and a constant expert.
 ORDER = (("DynLin-UCB", BATCHES), (BATCHES, "EXP3"), (BATCHES, "Lin-UCB"))
 
 
