@@ -165,7 +165,7 @@ def count_batch(system: System, horizon: int) -> int:
     """The slots of a batch by the rule of the authors: the longest hold of DynLin-UCB, rounded up.
 
     >>> count_batch(TIGHT, 1_000_000)
-    26
+    27
     """
     shrink = -math.log(system.bandit.system.radius)
     rounds = slots = 0
