@@ -67,13 +67,13 @@ def test_bounds_that_dyn_lin_ucb_must_know():
 def test_the_range_holds_every_total_without_noise():
     low, high = BANDIT.scale
     effects = BANDIT.effects(400)
-    assert low == pytest.approx(effects.min(axis=1).cumsum().min())
-    assert high == pytest.approx(effects.max(axis=1).cumsum().max())
+    assert low == pytest.approx(effects.min(axis=1).cumsum().min(), rel=1e-5)
+    assert high == pytest.approx(effects.max(axis=1).cumsum().max(), rel=1e-5)
     quiet = ae.LinearBandit(*SYSTEM[:4], independent.PLANS)
     lags = effects.max(axis=1).cumsum().argmax() + 1
     chosen = effects[:lags].argmax(axis=1)[::-1]
     script = Script(tuple((int(arm), 1, 1) for arm in chosen))
-    assert script_totals(script, quiet, "slotwise", 1, seed=1)[0, -1] == pytest.approx(1, abs=1e-9)
+    assert script_totals(script, quiet, "slotwise", 1, seed=1)[0, -1] == pytest.approx(1, abs=1e-5)
 
 
 @each_engine

@@ -43,7 +43,6 @@ POLICIES = (
     "settle-ucb(burn_in=100, look=100, hold=10000)",
     "settle-ucb(burn_in=0, look=5e-324, hold=10)",
     "dyn-lin-ucb(radius=0.999999999, size=1e12, leak=1e12, noise=1e12)",
-    "dyn-lin-ucb(radius=0, size=0, leak=0, noise=0, regularizer=1e-9)",
     "mini-batch(base=ars-exp3(beta=0.01), size=9007199254740992)",
     "mini-batch(base=mini-batch(base=odaaf(mean_lag=9e15)))",
 )  # fmt: skip

@@ -90,15 +90,15 @@ class LinearBandit(Bandit):
         is the first if not given.
     reward_range
         What policies see as totals of 0 and of 1; what totals without noise can be at least and at
-        most, whatever is played, if not given.
+        most, whatever is played, to six digits, if not given.
 
     Examples
     --------
     >>> bandit = LinearBandit([[0.5]], [[1]], [-0.4], [1], plans=[[0.5], [1]])
     >>> bandit.levels.round(3).tolist(), bandit.effects(3)[:, 1].tolist()
     ([0.1, 0.2], [1.0, -0.4, -0.2])
-    >>> [round(end, 3) for end in bandit.scale]
-    [-0.3, 1.0]
+    >>> bandit.scale
+    (-0.3, 1.0)
     """
 
     a: Rows
@@ -173,7 +173,7 @@ class LinearBandit(Bandit):
 
     @cached_property
     def scale(self) -> tuple[float, float]:
-        """The reward range: the one that was given, or what totals without noise can be."""
+        """The reward range: the one given, or what totals without noise can be, to six digits."""
         if self.reward_range is not None:
             return self.reward_range
         pushes, row = transpose(self._pushes), [list(self.omega)]
@@ -184,7 +184,7 @@ class LinearBandit(Bandit):
         for _ in range(_MAX_LAGS):
             left = largest * sum(abs(each) for each in row[0])
             if left <= _NEGLIGIBLE * (high - low):
-                return low, high
+                return _round(low), _round(high)
             parts = multiply(row, pushes)[0]
             least, most = least + min(parts), most + max(parts)
             low, high = min(low, least), max(high, most)
