@@ -91,6 +91,7 @@ def test_parameters_that_are_refused(given, message):
         ae.DynLinUcb(**given)
 
 
+@pytest.mark.compiled
 def test_it_must_know_its_system():
     with pytest.raises(ae.ParameterError, match=r"must know its system.*pass radius="):
         ae.simulate("dyn-lin-ucb", ae.StochasticBandit([0.9, 0.5]), 100, 2, seed=1)
