@@ -16,6 +16,7 @@ from aftereffect.reproduction import (
     summarize_price,
     summarize_regret,
 )
+from aftereffect.reproduction._claims import judge_claim
 from aftereffect.reproduction.beyond import FIGURES, dynamical, exponents
 from aftereffect.reproduction.beyond.dynamical import (
     AUTHORS,
@@ -44,7 +45,6 @@ from aftereffect.reproduction.beyond.price import (
     PriceFigure,
     list_price_claims,
 )
-from aftereffect.reproduction.chapters import judge_claim
 
 HORIZONS = (10**4, 10**5, 10**6)
 CLAIMS = list_claims(HORIZONS)

@@ -22,24 +22,21 @@ import numpy as np
 from aftereffect._core import Vector
 from aftereffect.bandits import LinearBandit
 from aftereffect.policies import DipUcb, DynLinUcb, Exp3, MiniBatch, Policy
-from aftereffect.reproduction._report import format_digits, markdown_table
-from aftereffect.reproduction.beyond.figures import ARS, ARS_KL, NAIVE, NAMES, SETTLE
-from aftereffect.reproduction.chapters import (
+from aftereffect.reproduction._claims import (
     CaseVerdict,
     Cells,
     Claim,
-    Findings,
     Judgement,
-    Settings,
-    StoredStudy,
-    add_legend,
     judge_cases,
     judge_claim,
     judge_draws,
-    make_canvas,
     resample_means,
-    save_canvas,
 )
+from aftereffect.reproduction._pictures import add_legend, make_canvas, save_canvas
+from aftereffect.reproduction._report import format_digits, markdown_table
+from aftereffect.reproduction._settings import Settings
+from aftereffect.reproduction.beyond.figures import ARS, ARS_KL, NAIVE, NAMES, SETTLE
+from aftereffect.reproduction.chapters import Findings, StoredStudy
 from aftereffect.simulation import PLAIN_NUMBERS, space_logarithmically
 
 _A = ((0.38, 0.33, 0.6), (0.07, 0.76, -0.54), (0.18, 0.34, 0.05))

@@ -33,21 +33,18 @@ from aftereffect.policies import (
     Policy,
     Skipper,
 )
-from aftereffect.reproduction._report import ABSENT, format_digits, markdown_table
-from aftereffect.reproduction.chapters import (
+from aftereffect.reproduction._claims import (
     CaseVerdict,
     Cells,
     Claim,
-    Findings,
     Judgement,
-    Settings,
-    StoredStudy,
-    add_legend,
     judge_cases,
     judge_claim,
-    make_canvas,
-    save_canvas,
 )
+from aftereffect.reproduction._pictures import add_legend, make_canvas, save_canvas
+from aftereffect.reproduction._report import ABSENT, format_digits, markdown_table
+from aftereffect.reproduction._settings import Settings
+from aftereffect.reproduction.chapters import Findings, StoredStudy
 from aftereffect.rewards import DrawnRewards, MultiScaleWalk
 from aftereffect.simulation import PLAIN_NUMBERS
 

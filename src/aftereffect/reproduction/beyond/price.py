@@ -23,7 +23,10 @@ from aftereffect.policies import (
     Policy,
     QpmD,
 )
+from aftereffect.reproduction._claims import Claim, Judgement, judge_claim
+from aftereffect.reproduction._pictures import add_legend, save_canvas
 from aftereffect.reproduction._report import format_digits, markdown_table
+from aftereffect.reproduction._settings import Settings
 from aftereffect.reproduction.beyond.figures import (
     ARS,
     ARS_KL,
@@ -36,16 +39,7 @@ from aftereffect.reproduction.beyond.figures import (
     claim_everywhere,
     measure_all,
 )
-from aftereffect.reproduction.chapters import (
-    Claim,
-    Findings,
-    Judgement,
-    Settings,
-    StoredStudy,
-    add_legend,
-    judge_claim,
-    save_canvas,
-)
+from aftereffect.reproduction.chapters import Findings, StoredStudy
 from aftereffect.simulation import PLAIN_NUMBERS
 
 if TYPE_CHECKING:
