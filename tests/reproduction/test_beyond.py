@@ -11,12 +11,21 @@ from aftereffect.reproduction import (
     Settings,
     beyond,
     reproduce,
+    summarize_dynamical,
     summarize_exponents,
     summarize_price,
     summarize_regret,
 )
 from aftereffect.reproduction._claims import judge_claim
-from aftereffect.reproduction.beyond import FIGURES, oracles
+from aftereffect.reproduction.beyond import FIGURES, dynamical, exponents
+from aftereffect.reproduction.beyond.dynamical import (
+    AUTHORS,
+    SYSTEMS,
+    TIGHT,
+    DynamicalEvidence,
+    DynamicalFigure,
+)
+from aftereffect.reproduction.beyond.exponents import ExponentEvidence, ExponentFigure
 from aftereffect.reproduction.beyond.figures import (
     ARS,
     NAIVE,
@@ -28,13 +37,11 @@ from aftereffect.reproduction.beyond.figures import (
     RegretFigure,
     list_claims,
 )
-from aftereffect.reproduction.beyond.oracles import (
+from aftereffect.reproduction.beyond.price import (
     BEST,
     DIP,
     ORACLES,
     OURS,
-    ExponentEvidence,
-    ExponentFigure,
     PriceFigure,
     list_price_claims,
 )
@@ -296,7 +303,7 @@ def exponent_evidence(player, power, noise=0.0):
 
 
 def test_exponents_are_found_in_exact_powers_and_judged():
-    player = oracles.PLAYERS[0]
+    player = exponents.PLAYERS[0]
     exact = exponent_evidence(player, 0.45)
     assert exact.exponent == pytest.approx(0.45)
     assert exact.error == pytest.approx(0)
@@ -310,12 +317,12 @@ def test_exponents_are_found_in_exact_powers_and_judged():
         ([exact, noisy], "partly"),
         ([worse], "not reproduced"),
     ):
-        assert judge_claim(oracles.CLAIM, found).verdict == verdict
+        assert judge_claim(exponents.CLAIM, found).verdict == verdict
 
 
 @pytest.mark.compiled
 def test_exponents(tmp_path, monkeypatch):
-    players = [player for player in oracles.PLAYERS if player.name in ("DEW", "ARS-EXP3")]
+    players = [player for player in exponents.PLAYERS if player.name in ("DEW", "ARS-EXP3")]
     figure = ExponentFigure(tuple(players))
     monkeypatch.setitem(FIGURES, "exponents", figure)
     settings = Settings(beyond_horizon=2_000, beyond_replications=2, beyond_seed=5)
@@ -326,7 +333,7 @@ def test_exponents(tmp_path, monkeypatch):
         *("results.parquet", "studies"),
     }
     assert len(list((tmp_path / "studies").iterdir())) == 3 * 2 * 5
-    dew, _ = oracles.load_exponents(figure, settings, tmp_path)
+    dew, _ = exponents.load_exponents(figure, settings, tmp_path)
     gap = 8 / math.sqrt(20_000)
     schedule = ae.rewards.DrawnRewards([0.5 + gap / 2, 0.5 - gap / 2], seed=1)
     bandit = ae.AdversarialBandit(schedule, ae.UniformDelay(10, 30))
@@ -339,3 +346,75 @@ def test_exponents(tmp_path, monkeypatch):
     assert summary.split("\n\n")[0] in (tmp_path / "report.md").read_text()
     (row,) = [line for line in summary.splitlines() if line.startswith("| DEW ")]
     assert [cell.strip() for cell in row.split("|")[2:4]] == ["yes", "0.50"]
+
+
+def dynamical_evidence(system, **regrets):
+    """Ours lose 30, DynLin-UCB 100 and the others 200, unless another number is given."""
+    names = [*dynamical.POLICIES.values(), dynamical.BATCHES]
+    finals = {name: 30 if name in names[:4] else 200 for name in names}
+    finals |= {"DynLin-UCB": 100, "EXP3": 300, "Lin-UCB": 300}
+    finals |= {name.replace("_", "-"): final for name, final in regrets.items()}
+    growth = np.outer(np.ones(5), [0.1, 1.0])
+    return DynamicalEvidence(system, (10**5, 10**6), {k: v * growth for k, v in finals.items()})
+
+
+@pytest.mark.parametrize(
+    ("changes", "failing"),
+    [
+        ({}, set()),
+        ({"DynLin_UCB": 201}, {1}),
+        ({"EXP3": 199}, {1}),
+        ({"SettleUcb": 51}, {3}),
+        ({"ARS_UCB": 51}, {3, 4}),
+    ],
+)
+def test_claims_about_linear_bandits(changes, failing):
+    found = [dynamical_evidence(system, **changes) for system in SYSTEMS]
+    verdicts = [judge_claim(claim, found).verdict for claim in dynamical.CLAIMS]
+    assert {n for n, verdict in enumerate(verdicts, 1) if verdict != "reproduced"} == failing
+    slow = [*map(dynamical_evidence, SYSTEMS[:3]), dynamical_evidence(SYSTEMS[3], **changes)]
+    verdicts = [judge_claim(claim, slow).verdict for claim in dynamical.CLAIMS]
+    assert ("partly" in verdicts) == (4 in failing)
+
+
+def test_a_regret_that_stops_growing_is_not_linear():
+    found = dynamical_evidence(AUTHORS)
+    found.regret["EXP3"][:, 0] = 299
+    assert judge_claim(dynamical.CLAIMS[1], [found]).verdict == "partly"
+
+
+def test_slower_systems_have_the_same_levels():
+    levels = [system.bandit.levels for system in SYSTEMS]
+    np.testing.assert_allclose(levels, np.broadcast_to(levels[0], (4, 6)), rtol=1e-9)
+    radii = [system.bandit.system.radius for system in SYSTEMS[1:]]
+    assert radii == pytest.approx([0.666891, 0.924252, 0.980782])
+    facts = TIGHT.bandit.system
+    push = np.linalg.norm(np.array(TIGHT.bandit.b), 2) / (1 - facts.radius)
+    bound = np.linalg.norm(TIGHT.bandit.theta) + np.linalg.norm(TIGHT.bandit.omega) * push
+    assert AUTHORS.bandit.scale[1] == pytest.approx(2 * bound * math.sqrt(1.25), rel=1e-3)
+
+
+@pytest.mark.compiled
+def test_linear_bandits(tmp_path, monkeypatch):
+    figure = DynamicalFigure((AUTHORS, TIGHT))
+    monkeypatch.setitem(FIGURES, "dynamical", figure)
+    settings = Settings(beyond_horizon=5_000, beyond_replications=3, beyond_seed=5)
+    claims = reproduce(tmp_path, [figure], settings)
+    assert len(claims) == 4
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *(f"{figure.name}.png", f"{figure.name}.svg", "report.md", "report.html"),
+        *("results.parquet", "studies"),
+    }
+    _, tight = dynamical.load_dynamical(figure, settings, tmp_path)
+    assert 500 in tight.slots
+    alone = ae.simulate("dyn-lin-ucb", TIGHT.bandit, 5_000, 3, seed=5, checkpoints=tight.slots)
+    assert tight.regret["DynLin-UCB"].tolist() == alone[0].regret.tolist()
+    size = dynamical.count_batch(TIGHT, 5_000)
+    alone = ae.simulate(ae.MiniBatch(size=size), TIGHT.bandit, 5_000, 3, seed=5)
+    assert tight.final("batch EXP3").tolist() == alone[0].final.tolist()
+    summary = summarize_dynamical(tmp_path, settings)
+    assert summary.split("\n\n")[0] in (tmp_path / "report.md").read_text()
+    (row,) = [line for line in summary.splitlines() if line.startswith("| batch EXP3 ")]
+    cells = [cell.strip() for cell in row.split("|")[2:-1]]
+    assert cells[0] == "radius, horizon"
+    assert cells[3] == f"{alone[0].final.mean():,.0f}"

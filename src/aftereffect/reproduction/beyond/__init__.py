@@ -1,7 +1,7 @@
 """The chapter beyond the paper: the regret of SettleUcb beside its rivals, and beside oracles.
 
-Here are the studies, the tables and the picture of the rivals, and the sections of the report; its
-figures and its claims are beside it, and so are the oracles.
+Here are the studies, the tables and the picture of the rivals; their settings and claims are beside
+it, and so is every other figure, with its own.
 """
 
 import math
@@ -18,7 +18,9 @@ from aftereffect.reproduction._claims import JudgedClaims, judge_claim
 from aftereffect.reproduction._pictures import add_legend, save_canvas
 from aftereffect.reproduction._report import ABSENT, format_digits, markdown_table
 from aftereffect.reproduction._settings import Settings
-from aftereffect.reproduction.beyond import oracles
+from aftereffect.reproduction.beyond import dynamical, exponents, price
+from aftereffect.reproduction.beyond.dynamical import DynamicalFigure
+from aftereffect.reproduction.beyond.exponents import ExponentFigure
 from aftereffect.reproduction.beyond.figures import (
     ARS,
     ARS_KL,
@@ -32,19 +34,26 @@ from aftereffect.reproduction.beyond.figures import (
     Setting,
     list_claims,
 )
-from aftereffect.reproduction.beyond.oracles import ExponentFigure, PriceFigure
+from aftereffect.reproduction.beyond.price import PriceFigure
 from aftereffect.reproduction.chapters import Chapter, Findings, StoredStudy
 from aftereffect.simulation import PLAIN_NUMBERS, Study, space_logarithmically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["CHAPTER", "FIGURES", "summarize_exponents", "summarize_price", "summarize_regret"]
+__all__ = [
+    "CHAPTER",
+    "FIGURES",
+    "summarize_dynamical",
+    "summarize_exponents",
+    "summarize_price",
+    "summarize_regret",
+]
 
 #: A figure of this chapter.
-BeyondFigure: TypeAlias = RegretFigure | PriceFigure | ExponentFigure
+BeyondFigure: TypeAlias = RegretFigure | PriceFigure | ExponentFigure | DynamicalFigure
 FIGURES: dict[str, BeyondFigure] = {
-    figure.key: figure for figure in (FIGURE, oracles.PRICE, oracles.EXPONENTS)
+    figure.key: figure for figure in (FIGURE, price.PRICE, exponents.EXPONENTS, dynamical.DYNAMICAL)
 }
 
 
@@ -82,9 +91,11 @@ def list_horizons(settings: Settings) -> tuple[int, int, int]:
 def list_studies(figure: BeyondFigure, settings: Settings) -> list[StoredStudy]:
     """All studies of all settings; besides regrets, those of growth and processor time."""
     if isinstance(figure, PriceFigure):
-        return oracles.list_price_studies(figure, settings)
+        return price.list_price_studies(figure, settings)
     if isinstance(figure, ExponentFigure):
-        return oracles.list_exponent_studies(figure, settings)
+        return exponents.list_exponent_studies(figure, settings)
+    if isinstance(figure, DynamicalFigure):
+        return dynamical.list_dynamical_studies(figure, settings)
     return [
         study
         for setting in figure.settings
@@ -192,8 +203,9 @@ def make_findings(settings: Settings, folder: Path) -> Findings:
     """Judge the claims by what a folder holds."""
     found = [
         _find_regrets(settings, folder),
-        _find_prices(settings, folder),
-        oracles.find_exponents(_exponent_figure(), settings, folder),
+        price.find_prices(cast(PriceFigure, FIGURES["price"]), settings, folder),
+        exponents.find_exponents(cast(ExponentFigure, FIGURES["exponents"]), settings, folder),
+        dynamical.find_dynamical(cast(DynamicalFigure, FIGURES["dynamical"]), settings, folder),
     ]
     return Findings(
         [figure for each in found for figure in each.figures],
@@ -201,26 +213,6 @@ def make_findings(settings: Settings, folder: Path) -> Findings:
         [section for each in found for section in each.sections],
         [],
     )
-
-
-def _exponent_figure() -> ExponentFigure:
-    return cast(ExponentFigure, FIGURES["exponents"])
-
-
-def _find_prices(settings: Settings, folder: Path) -> Findings:
-    figure = cast(PriceFigure, FIGURES["price"])
-    evidence = oracles.load_prices(figure, settings, folder)
-    if not evidence:
-        return Findings([], [], [], [])
-    case = f"{evidence[0].replications:,} runs"
-    claims = oracles.list_price_claims(oracles.find_horizon(settings))
-    sections = [
-        f"### {figure.title}",
-        f"![{figure.title}]({figure.name}.png)",
-        oracles.describe_prices(evidence, settings),
-    ]
-    judged = [(claim, {case: judge_claim(claim, evidence)}) for claim in claims]
-    return Findings([figure], judged, sections, [])
 
 
 def _find_regrets(settings: Settings, folder: Path) -> Findings:
@@ -280,11 +272,11 @@ def summarize_price(folder: Path, settings: Settings) -> str:
 
     >>> summarize_price(Path("nowhere"), Settings())
     ''
-    >>> oracles.find_horizon(Settings())
+    >>> price.find_horizon(Settings())
     100000
     """
-    evidence = oracles.load_prices(cast(PriceFigure, FIGURES["price"]), settings, folder)
-    return oracles.describe_prices(evidence, settings) if evidence else ""
+    evidence = price.load_prices(cast(PriceFigure, FIGURES["price"]), settings, folder)
+    return price.describe_prices(evidence, settings) if evidence else ""
 
 
 def summarize_exponents(folder: Path, settings: Settings) -> str:
@@ -292,19 +284,35 @@ def summarize_exponents(folder: Path, settings: Settings) -> str:
 
     >>> summarize_exponents(Path("nowhere"), Settings())
     ''
-    >>> oracles.list_exponent_horizons(Settings())
+    >>> exponents.list_exponent_horizons(Settings())
     (100000, 1000000, 10000000)
     """
-    evidence = oracles.load_exponents(_exponent_figure(), settings, folder)
-    return oracles.describe_exponents(evidence, settings) if evidence else ""
+    figure = cast(ExponentFigure, FIGURES["exponents"])
+    evidence = exponents.load_exponents(figure, settings, folder)
+    return exponents.describe_exponents(evidence, settings) if evidence else ""
+
+
+def summarize_dynamical(folder: Path, settings: Settings) -> str:
+    """The regrets in linear bandits in one table with its caption; empty if a study is missing.
+
+    >>> summarize_dynamical(Path("nowhere"), Settings())
+    ''
+    >>> len(dynamical.CLAIMS)
+    4
+    """
+    figure = cast(DynamicalFigure, FIGURES["dynamical"])
+    evidence = dynamical.load_dynamical(figure, settings, folder)
+    return dynamical.describe_dynamical(evidence, settings) if evidence else ""
 
 
 def draw_figure(figure: BeyondFigure, settings: Settings, folder: Path) -> None:
     """Write the picture of a figure whose studies are stored."""
     if isinstance(figure, PriceFigure):
-        oracles.draw_prices(figure, settings, folder)
+        price.draw_prices(figure, settings, folder)
     elif isinstance(figure, ExponentFigure):
-        oracles.draw_exponents(figure, settings, folder)
+        exponents.draw_exponents(figure, settings, folder)
+    elif isinstance(figure, DynamicalFigure):
+        dynamical.draw_dynamical(figure, settings, folder)
     else:
         draw_ratios(figure, load_evidence(figure, settings, folder, complete=False), folder)
 
