@@ -31,7 +31,6 @@ from aftereffect.policies.delayed_indices import (
     DelayedUcb1,
 )
 from aftereffect.policies.delayed_weights import DelayedLeader, Dew, Dexp3, LiDexp3, Skipper
-from aftereffect.policies.dip_ucb import DipUcb
 from aftereffect.policies.exp3 import ArsExp3, Exp3, MiniBatch
 from aftereffect.policies.floors import (
     MAX_FLOORS,
@@ -66,7 +65,6 @@ __all__ = [
     "DelayedUcb1",
     "Dew",
     "Dexp3",
-    "DipUcb",
     "Exp3",
     "FixedSwitchback",
     "Floors",
