@@ -53,7 +53,7 @@ _MIN_LAGS = 2.0
 #: Standard errors added to the lag before it counts as settled.
 _DOUBT = 2.0
 #: Standard errors in the lag in use: always, and for an arm that pays nothing.
-CAUTION, MORE_CAUTION = 0.2, 1.0
+CAUTION, MORE_CAUTION = 0.2, 1.5
 #: The least standard error of a lag, as totals come by whole slots.
 _MIN_ERROR = 0.3
 #: The noise of arrivals at an end of some slots is this, times clumping, lag and squared average.

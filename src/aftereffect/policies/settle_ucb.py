@@ -5,13 +5,13 @@
     hold the first arm until its totals have settled; estimate the mean lag L         (`_settling`)
     repeat, while arm c is held:                                                      (`decide`)
         u_i = max { q : evidence(M_i / N_i, B_i against q) <= ln t }                  (`_averages`)
-        if the average of c is below 0.7: *visit* an arm that was not played yet;
+        if the average of c is below 0.6: *visit* an arm that was not played yet;
                                           later the arm of the highest u_i, if it is another one
         otherwise: visit the arm that looks better than c, with a nat of evidence, if there is one;
                    *dip* into an arm that was not played yet; later into that of the highest u_i
         if u_c is the highest: stay with c for a fifth of N_c
 
-    a visit:  burn-in      0.7 L (1 + ln(t / t_0) / 10) slots that do not count for the arm;
+    a visit:  burn-in      0.85 L (1 + ln(t / t_0) / 10) slots that do not count for the arm;
                            t_0 is the end of the first hold
               two halves   of max(0.7 L, 20, N_i / 2) slots in all
               If they are silent, or still rising and the arm is not beaten yet: forget the first
@@ -34,7 +34,7 @@ arm brings less than c::
                                                                      m: slots of the wait
 
 Waiting costs nothing if c is the best arm, and much if it is a bad one. So the policy visits arms
-until it holds one that pays well, 0.7 of the range or more, and then dips. If the wait is shorter
+until it holds one that pays well, 0.6 of the range or more, and then dips. If the wait is shorter
 than the reach, a part of the difference is lost: again the error is a share of the difference.
 
 A dip has noise of its own, from m rewards of c, the average of c (of N_c pulls), and arrivals at
@@ -90,7 +90,7 @@ from aftereffect.policies.base import Policy
 #: Burn-ins and waits grow by this share with every factor of e in time.
 GROWTH = 0.1
 #: The policy waits for dips on an arm that pays this much at least.
-GOOD = 0.7
+GOOD = 0.6
 #: A visit looks at this many slots at least, however short the lag.
 MIN_LOOK = 20
 #: A visit looks at this share of the arm's pulls at least.
@@ -183,7 +183,7 @@ class SettleUcb(Policy):
     15.7
     """
 
-    burn_in: float = 0.7
+    burn_in: float = 0.85
     look: float = 0.7
     wait: float = 1.5
     hold: int = 120

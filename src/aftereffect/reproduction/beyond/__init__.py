@@ -24,6 +24,7 @@ from aftereffect.reproduction.beyond.figures import (
     NAMES,
     ODAAF,
     SETTLE,
+    Horizons,
     RegretEvidence,
     RegretFigure,
     Setting,
@@ -79,10 +80,11 @@ MARKS: Mapping[Policy, Mark] = {
 }
 
 
-def list_horizons(settings: Settings) -> tuple[int, int, int]:
+def list_horizons(settings: Settings) -> Horizons:
     """The horizons at which regret is compared."""
     horizon = settings.beyond_horizon
-    return horizon // 100, horizon // 10, horizon
+    shortest = horizon // 1_000
+    return Horizons(shortest, 3 * shortest, horizon // 100, horizon // 10, horizon)
 
 
 def list_studies(figure: BeyondFigure, settings: Settings) -> list[StoredStudy]:
@@ -128,7 +130,7 @@ def _studies_of(
     for horizon in horizons if tuned else ():
         studies[f"horizon-{horizon}"] = store(f"horizon-{horizon}", tuned, (horizon,), runs)
     if setting.has_growth:
-        slots = space_logarithmically(horizons[1], long, GROWTH_CHECKPOINTS)
+        slots = space_logarithmically(horizons.middle, long, GROWTH_CHECKPOINTS)
         studies["growth"] = store("growth", (SETTLE,), slots, min(MAX_GROWTH_RUNS, runs))
     # Processor times vary with what else the machine does: the shortest of some repeats counts.
     for repeat in range(TIMED_REPEATS) if setting.is_timed else ():
@@ -157,7 +159,7 @@ def load_evidence(
 
 
 def _read_evidence(
-    setting: Setting, studies: Mapping[str, Study], horizons: tuple[int, int, int]
+    setting: Setting, studies: Mapping[str, Study], horizons: Horizons
 ) -> RegretEvidence:
     regret = {}
     for policy in setting.policies:
@@ -250,7 +252,7 @@ def _find_regrets(settings: Settings, folder: Path) -> Findings:
         sections += [f"#### T = {horizon:,}", regret_table(evidence, horizon)]
     sections += [
         "#### Growth of the mean regret of SettleUcb as a + b (ln T)^p",
-        growth_table(evidence, horizons[1], long),
+        growth_table(evidence, horizons.middle, long),
         f"#### Processor time of one replication, T = {long:,}",
         cost_table(evidence),
     ]
@@ -381,18 +383,20 @@ def _format_runs(evidence: RegretEvidence, policy: Policy, horizon: int) -> list
 
 def summary_table(evidence: Sequence[RegretEvidence]) -> str:
     """SettleUcb alone, a row for each setting."""
-    early, middle, late = evidence[0].horizons
+    shortest, short, early, middle, late = evidence[0].horizons
     columns = (
         *("setting", "mean", "p95", "worst", f"ARS-UCB, T={_format_power(early)}"),
         *(_format_power(middle), _format_power(late), "ODAAF", "UCB1", "floor"),
+        *(f"ARS-KL-UCB, T={_format_power(shortest)}", _format_power(short)),
     )
     rows = [
         (
             each.setting.name,
             *_format_runs(each, SETTLE, middle),
-            *(format_digits(each.ratio(ARS, SETTLE, slot), 3) for slot in each.horizons),
+            *(format_digits(each.ratio(ARS, SETTLE, slot), 3) for slot in (early, middle, late)),
             *(format_digits(each.ratio(rival, SETTLE, middle), 3) for rival in (ODAAF, NAIVE)),
             format_digits(each.floor_ratio(SETTLE, middle), 3),
+            *(format_digits(each.ratio(ARS_KL, SETTLE, slot), 3) for slot in (shortest, short)),
         )
         for each in evidence
     ]
@@ -401,7 +405,7 @@ def summary_table(evidence: Sequence[RegretEvidence]) -> str:
 
 def describe_summary(evidence: Sequence[RegretEvidence], claims: JudgedClaims, seed: int) -> str:
     """What the columns of the summary are, and how many claims were reproduced."""
-    middle = evidence[0].horizons[1]
+    middle = evidence[0].horizons[3]
     judged = [(claim, found) for claim, cases in claims for found in cases.values()]
     missed = [(claim, found) for claim, found in judged if found.verdict != "reproduced"]
     text = (
@@ -411,7 +415,8 @@ def describe_summary(evidence: Sequence[RegretEvidence], claims: JudgedClaims, s
         "that of SettleUcb, at three horizons. The columns ODAAF and UCB1 are the same ratio at "
         f"T = {middle:,}. ODAAF knows the horizon and the true mean lag; UCB1 ignores the delay. "
         "The column floor is the mean regret of SettleUcb divided by the Lai-Robbins slope times "
-        "ln T, which is the floor for rewards that arrive at once. A dash means that ODAAF "
+        "ln T, which is the floor for rewards that arrive at once. The last columns are the mean "
+        "regret of ARS-KL-UCB divided by that of SettleUcb at short horizons. A dash means that ODAAF "
         "cannot play with an infinite mean lag, or that no floor is known. The first "
         f"{sum(each.setting.of_paper for each in evidence)} settings are the paper's. Of "
         f"{len(judged)} claims, {len(judged) - len(missed)} were reproduced."
@@ -431,7 +436,7 @@ def draw_ratios(figure: RegretFigure, evidence: Sequence[RegretEvidence], folder
     from matplotlib.figure import Figure as Canvas
 
     canvas = Canvas(figsize=(WIDTH, MARGINS + ROW * len(evidence)), layout="constrained")
-    horizons = evidence[0].horizons[1:]
+    horizons = evidence[0].horizons[3:]
     panels = canvas.subplots(1, len(horizons), sharex=True, sharey=True)
     for axes, horizon in zip(panels, horizons, strict=True):
         _draw_panel(axes, evidence, horizon)
