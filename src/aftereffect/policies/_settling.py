@@ -45,11 +45,12 @@ from aftereffect._core import Vector
 #: reward is expected.
 MAX_SILENT_SLOTS, MAX_SILENT_ROUNDS = 32, 4
 #: An arm that pays rarely is held this many times as long as the others.
-RARE_FACTOR = 2.0
+RARE_FACTOR = 1.7
 #: The longest time in slots that an arm is held: its totals may drift for ever.
 MAX_HOLD = 10_000
-#: The first half must last at least this many mean lags.
-_MIN_LAGS = 2.0
+#: The first half must last at least this many mean lags; the lag in use of an arm that pays rarely
+#: is at most the first half by the second number.
+_MIN_LAGS, _MIN_RARE_LAGS = 2.0, 3.0
 #: Standard errors added to the lag before it counts as settled.
 _DOUBT = 2.0
 #: Standard errors in the lag in use: always, and for an arm that pays nothing.
@@ -160,7 +161,8 @@ def settle(state: Settling, hold: int, arms: int, window: int, total: float) -> 
     settled = first_slots >= _MIN_LAGS * (lag + _DOUBT * error + 0.5)
     if not settled and not rare and slots < MAX_HOLD:
         return
-    state.lag[0] = min(add_caution(lag, error, level), first_slots / _MIN_LAGS)
+    most = first_slots / (_MIN_LAGS if settled else _MIN_RARE_LAGS)
+    state.lag[0] = min(add_caution(lag, error, level), most)
     weigh_lag(state, lag, error)
     state.clumping[0] = estimate_clumping(state, hold)
     state.level_slots[0], state.level_total[0] = level_slots, level_total

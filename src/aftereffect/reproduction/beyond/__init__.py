@@ -416,8 +416,8 @@ def describe_summary(evidence: Sequence[RegretEvidence], claims: JudgedClaims, s
         f"T = {middle:,}. ODAAF knows the horizon and the true mean lag; UCB1 ignores the delay. "
         "The column floor is the mean regret of SettleUcb divided by the Lai-Robbins slope times "
         "ln T, which is the floor for rewards that arrive at once. The last columns are the mean "
-        "regret of ARS-KL-UCB divided by that of SettleUcb at short horizons. A dash means that ODAAF "
-        "cannot play with an infinite mean lag, or that no floor is known. The first "
+        "regret of ARS-KL-UCB divided by that of SettleUcb at short horizons. A dash means that "
+        "ODAAF cannot play with an infinite mean lag, or that no floor is known. The first "
         f"{sum(each.setting.of_paper for each in evidence)} settings are the paper's. Of "
         f"{len(judged)} claims, {len(judged) - len(missed)} were reproduced."
     )

@@ -258,8 +258,8 @@ def list_claims(horizons: Horizons) -> list[Claim]:
             at_most=MAX_COST,
         ),
         claim_everywhere(
-            f"At T = {horizons.shortest:,} and {horizons.short:,}, in each setting, the mean regret "
-            f"of SettleUcb is at most {MAX_SHORT_RATIO} times that of ARS-KL-UCB.",
+            f"At T = {horizons.shortest:,} and {horizons.short:,}, in each setting, the mean "
+            f"regret of SettleUcb is at most {MAX_SHORT_RATIO} times that of ARS-KL-UCB.",
             f"the higher of the two ratios of mean regrets, {NAMES[SETTLE]} / {NAMES[ARS_KL]},",
             lambda each: max(each.ratio(SETTLE, ARS_KL, horizon) for horizon in horizons[:2]),
             at_most=MAX_SHORT_RATIO,

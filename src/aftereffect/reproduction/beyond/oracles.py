@@ -187,8 +187,8 @@ def list_price_claims(horizon: int) -> list[Claim]:
             above=1,
         ),
         claim_everywhere(
-            f"At T = {horizon:,}, the worst run of SettleUcb loses at most {MAX_WORST} times its mean "
-            "in every setting.",
+            f"At T = {horizon:,}, the worst run of SettleUcb loses at most {MAX_WORST} times its "
+            "mean in every setting.",
             "the highest regret of SettleUcb, divided by its mean,",
             lambda each: divide_regrets(each.worst(SETTLE, horizon), each.mean(SETTLE, horizon)),
             at_most=MAX_WORST,
