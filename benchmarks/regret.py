@@ -19,6 +19,7 @@ from aftereffect.reproduction import (
     format_verdict,
     reproduce,
     summarize_exponents,
+    summarize_orders,
     summarize_price,
     summarize_regret,
 )
@@ -27,6 +28,7 @@ from tables import replace_between_markers, split_at_markers
 #: The tables, and the words that mark their places.
 TABLES = {
     "regret": summarize_regret,
+    "orders": summarize_orders,
     "price": summarize_price,
     "exponents": summarize_exponents,
 }

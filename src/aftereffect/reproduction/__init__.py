@@ -30,7 +30,12 @@ from aftereffect.reproduction._report import (
     write_html,
     write_markdown,
 )
-from aftereffect.reproduction.beyond import summarize_exponents, summarize_price, summarize_regret
+from aftereffect.reproduction.beyond import (
+    summarize_exponents,
+    summarize_orders,
+    summarize_price,
+    summarize_regret,
+)
 from aftereffect.reproduction.chapters import (
     ADVERSARIAL_LONG_HORIZON,
     DEFAULT,
@@ -75,6 +80,7 @@ __all__ = [
     "markdown_table",
     "reproduce",
     "summarize_exponents",
+    "summarize_orders",
     "summarize_price",
     "summarize_regret",
 ]

@@ -15,7 +15,7 @@ import numpy as np
 from aftereffect._core import Vector
 from aftereffect.policies import Policy
 from aftereffect.reproduction._report import ABSENT, format_digits, markdown_table
-from aftereffect.reproduction.beyond import oracles
+from aftereffect.reproduction.beyond import oracles, orders
 from aftereffect.reproduction.beyond.figures import (
     ARS,
     ARS_KL,
@@ -31,6 +31,7 @@ from aftereffect.reproduction.beyond.figures import (
     list_claims,
 )
 from aftereffect.reproduction.beyond.oracles import ExponentFigure, PriceFigure
+from aftereffect.reproduction.beyond.orders import OrderFigure
 from aftereffect.reproduction.chapters import (
     Chapter,
     Findings,
@@ -46,12 +47,19 @@ from aftereffect.simulation import PLAIN_NUMBERS, Study, space_logarithmically
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["CHAPTER", "FIGURES", "summarize_exponents", "summarize_price", "summarize_regret"]
+__all__ = [
+    "CHAPTER",
+    "FIGURES",
+    "summarize_exponents",
+    "summarize_orders",
+    "summarize_price",
+    "summarize_regret",
+]
 
 #: A figure of this chapter.
-BeyondFigure: TypeAlias = RegretFigure | PriceFigure | ExponentFigure
+BeyondFigure: TypeAlias = RegretFigure | OrderFigure | PriceFigure | ExponentFigure
 FIGURES: dict[str, BeyondFigure] = {
-    figure.key: figure for figure in (FIGURE, oracles.PRICE, oracles.EXPONENTS)
+    figure.key: figure for figure in (FIGURE, orders.ORDERS, oracles.PRICE, oracles.EXPONENTS)
 }
 
 
@@ -89,6 +97,8 @@ def list_horizons(settings: Settings) -> Horizons:
 
 def list_studies(figure: BeyondFigure, settings: Settings) -> list[StoredStudy]:
     """All studies of all settings; besides regrets, those of growth and processor time."""
+    if isinstance(figure, OrderFigure):
+        return orders.list_order_studies(figure, settings)
     if isinstance(figure, PriceFigure):
         return oracles.list_price_studies(figure, settings)
     if isinstance(figure, ExponentFigure):
@@ -200,6 +210,7 @@ def make_findings(settings: Settings, folder: Path) -> Findings:
     """Judge the claims by what a folder holds."""
     found = [
         _find_regrets(settings, folder),
+        orders.find_orders(_order_figure(), settings, folder),
         _find_prices(settings, folder),
         oracles.find_exponents(_exponent_figure(), settings, folder),
     ]
@@ -209,6 +220,10 @@ def make_findings(settings: Settings, folder: Path) -> Findings:
         [section for each in found for section in each.sections],
         [],
     )
+
+
+def _order_figure() -> OrderFigure:
+    return cast(OrderFigure, FIGURES["orders"])
 
 
 def _exponent_figure() -> ExponentFigure:
@@ -283,6 +298,18 @@ def summarize_regret(folder: Path, settings: Settings) -> str:
     return f"{summary_table(evidence)}\n\n{caption}"
 
 
+def summarize_orders(folder: Path, settings: Settings) -> str:
+    """The regret in random orders in one table with its caption; empty if a study is missing.
+
+    >>> summarize_orders(Path("nowhere"), Settings())
+    ''
+    >>> len(orders.list_order_studies(orders.ORDERS, Settings()))
+    164
+    """
+    evidence = orders.load_orders(_order_figure(), settings, folder)
+    return orders.describe_orders(evidence, settings) if evidence else ""
+
+
 def summarize_price(folder: Path, settings: Settings) -> str:
     """The prices of anonymity in one table with its caption; empty if a study is missing.
 
@@ -309,7 +336,9 @@ def summarize_exponents(folder: Path, settings: Settings) -> str:
 
 def draw_figure(figure: BeyondFigure, settings: Settings, folder: Path) -> None:
     """Write the picture of a figure whose studies are stored."""
-    if isinstance(figure, PriceFigure):
+    if isinstance(figure, OrderFigure):
+        orders.draw_orders(figure, settings, folder)
+    elif isinstance(figure, PriceFigure):
         oracles.draw_prices(figure, settings, folder)
     elif isinstance(figure, ExponentFigure):
         oracles.draw_exponents(figure, settings, folder)

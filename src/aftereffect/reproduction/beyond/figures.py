@@ -7,7 +7,7 @@ is listed, good or bad.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -362,7 +362,7 @@ def _beyond_paper(measure: Measure, *, finite_lag: bool) -> Measure:
     return chosen
 
 
-def measure_all(evidence: Sequence[RegretEvidence], measure: Measure) -> dict[str, float]:
+def measure_all(evidence: Sequence[Any], measure: Callable[[Any], float]) -> dict[str, float]:
     """A number by setting, where it was measured."""
     numbers = {each.setting.name: measure(each) for each in evidence}
     return {name: number for name, number in numbers.items() if not math.isnan(number)}
@@ -371,7 +371,7 @@ def measure_all(evidence: Sequence[RegretEvidence], measure: Measure) -> dict[st
 def claim_everywhere(
     title: str,
     what: str,
-    measure: Measure,
+    measure: Callable[[Any], float],
     *,
     at_least: float = -math.inf,
     at_most: float = math.inf,
@@ -388,7 +388,7 @@ def claim_everywhere(
     # The setting nearest to the limit.
     extreme = max if math.isfinite(at_most) else min
 
-    def judge(evidence: Sequence[RegretEvidence]) -> Judgement:
+    def judge(evidence: Sequence[Any]) -> Judgement:
         numbers = measure_all(evidence, measure)
         cases: list[tuple[CaseVerdict, Cells]] = [
             (
