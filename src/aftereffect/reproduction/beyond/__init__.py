@@ -63,6 +63,8 @@ FIGURES: dict[str, BeyondFigure] = {
 }
 
 
+#: So many of the horizons are short.
+_SHORT = 2
 GROWTH_CHECKPOINTS, MAX_GROWTH_RUNS = 31, 200
 #: The exponents that are tried.
 GROWTH_POWERS = [round(0.05 * step, 2) for step in range(1, 201)]
@@ -135,9 +137,9 @@ def _studies_of(
     runs = settings.beyond_replications
     anytime = [policy for policy in setting.policies if not policy.needs_horizon]
     studies = {"horizons": store("horizons", anytime, horizons, runs)}
-    # A policy that must know the horizon plays once for each.
+    # A policy that must know the horizon plays once for each, but the short ones.
     tuned = [policy for policy in setting.policies if policy.needs_horizon]
-    for horizon in horizons if tuned else ():
+    for horizon in horizons[_SHORT:] if tuned else ():
         studies[f"horizon-{horizon}"] = store(f"horizon-{horizon}", tuned, (horizon,), runs)
     if setting.has_growth:
         slots = space_logarithmically(horizons.middle, long, GROWTH_CHECKPOINTS)
@@ -174,8 +176,8 @@ def _read_evidence(
     regret = {}
     for policy in setting.policies:
         if policy.needs_horizon:
-            finals = [studies[f"horizon-{horizon}"][policy].final for horizon in horizons]
-            regret[policy] = np.column_stack(finals)
+            finals = [studies[f"horizon-{horizon}"][policy].final for horizon in horizons[_SHORT:]]
+            regret[policy] = np.column_stack([np.full((len(finals[0]), _SHORT), math.nan), *finals])
         else:
             regret[policy] = studies["horizons"][policy].regret
     growth = cost = None
