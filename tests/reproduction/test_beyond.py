@@ -16,6 +16,7 @@ from aftereffect.reproduction import (
     summarize_price,
     summarize_regret,
 )
+from aftereffect.reproduction._claims import judge_claim
 from aftereffect.reproduction.beyond import FIGURES, oracles, orders
 from aftereffect.reproduction.beyond.figures import (
     ARS,
@@ -39,7 +40,6 @@ from aftereffect.reproduction.beyond.oracles import (
     PriceFigure,
     list_price_claims,
 )
-from aftereffect.reproduction.chapters import judge_claim
 
 HORIZONS = Horizons(10**3, 3 * 10**3, 10**4, 10**5, 10**6)
 CLAIMS = list_claims(HORIZONS)

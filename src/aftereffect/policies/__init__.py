@@ -6,9 +6,12 @@ Each policy is a frozen dataclass of parameters and two plain kernels.
 from aftereffect._core import Params, State
 from aftereffect.policies._averages import kl_bernoulli
 from aftereffect.policies._delay_shapes import list_shapes
+from aftereffect.policies._recording import Recording, RecordingState
 from aftereffect.policies._season import MAX_REMEMBERED
 from aftereffect.policies.adaptive_switchback import AdaptiveSwitchback
-from aftereffect.policies.ars_ucb import ArsKlUcb, ArsUcb, RoundRobin, Ucb1
+from aftereffect.policies.ars_clw import ArsClw
+from aftereffect.policies.ars_exp3 import ArsExp3
+from aftereffect.policies.ars_ucb import ArsKlUcb, ArsUcb
 from aftereffect.policies.base import (
     AttributedPolicy,
     Kernels,
@@ -23,7 +26,7 @@ from aftereffect.policies.base import (
     round_kernels,
     stack_states,
 )
-from aftereffect.policies.clw import ArsClw, Clw
+from aftereffect.policies.clw import Clw
 from aftereffect.policies.delayed_indices import (
     AttributedKlUcb,
     DelayedKlUcb,
@@ -31,20 +34,16 @@ from aftereffect.policies.delayed_indices import (
     DelayedUcb1,
 )
 from aftereffect.policies.delayed_weights import DelayedLeader, Dew, Dexp3, LiDexp3, Skipper
-from aftereffect.policies.exp3 import ArsExp3, Exp3, MiniBatch
-from aftereffect.policies.floors import (
-    MAX_FLOORS,
-    Floors,
-    Recording,
-    RecordingState,
-    has_probabilities,
-    slot_floors,
-)
+from aftereffect.policies.exp3 import Exp3
+from aftereffect.policies.floors import MAX_FLOORS, Floors, has_probabilities, slot_floors
+from aftereffect.policies.mini_batch import MiniBatch
 from aftereffect.policies.odaaf import GeneralizedOdaaf, Odaaf
 from aftereffect.policies.patient_bandits import AdaptivePatientBandits, PatientBandits
 from aftereffect.policies.planned_switchback import FixedSwitchback, OptimalSwitchback
 from aftereffect.policies.queues import Bold, QpmD
+from aftereffect.policies.round_robin import RoundRobin
 from aftereffect.policies.settle_ucb import SettleUcb
+from aftereffect.policies.ucb1 import Ucb1
 
 __all__ = [
     "MAX_FLOORS",

@@ -17,7 +17,10 @@ from aftereffect._core import MAX_SEED, Matrix
 from aftereffect.bandits import StochasticBandit
 from aftereffect.delays import Geometric, Interval, LagLaw, UniformDelay
 from aftereffect.policies import Policy
+from aftereffect.reproduction._claims import Claim, judge_claim
+from aftereffect.reproduction._pictures import add_legend, make_canvas, save_canvas
 from aftereffect.reproduction._report import format_digits, markdown_table
+from aftereffect.reproduction._settings import Settings
 from aftereffect.reproduction.beyond.figures import (
     ARS,
     NAMES,
@@ -26,16 +29,7 @@ from aftereffect.reproduction.beyond.figures import (
     claim_everywhere,
     divide_regrets,
 )
-from aftereffect.reproduction.chapters import (
-    Claim,
-    Findings,
-    Settings,
-    StoredStudy,
-    add_legend,
-    judge_claim,
-    make_canvas,
-    save_canvas,
-)
+from aftereffect.reproduction.chapters import Findings, StoredStudy
 from aftereffect.reproduction.stochastic import MEANS
 
 if TYPE_CHECKING:
