@@ -20,6 +20,7 @@ from aftereffect.reproduction import (
     reproduce,
     summarize_dynamical,
     summarize_exponents,
+    summarize_orders,
     summarize_price,
     summarize_regret,
 )
@@ -28,6 +29,7 @@ from tables import replace_between_markers, split_at_markers
 #: The tables, and the words that mark their places.
 TABLES = {
     "regret": summarize_regret,
+    "orders": summarize_orders,
     "price": summarize_price,
     "exponents": summarize_exponents,
     "dynamical": summarize_dynamical,

@@ -31,7 +31,6 @@ from aftereffect.policies.delayed_indices import AttributedKlUcb, DelayedUcb1
 from aftereffect.policies.delayed_leader import DelayedLeader
 from aftereffect.policies.delayed_ucb import DelayedKlUcb, DelayedUcb
 from aftereffect.policies.delayed_weights import Dew, Dexp3, Skipper
-from aftereffect.policies.dip_ucb import DipUcb
 from aftereffect.policies.dyn_lin_ucb import DynLinUcb
 from aftereffect.policies.exp3 import Exp3
 from aftereffect.policies.floors import MAX_FLOORS, Floors, has_probabilities, slot_floors
@@ -64,7 +63,6 @@ __all__ = [
     "DelayedUcb1",
     "Dew",
     "Dexp3",
-    "DipUcb",
     "DynLinUcb",
     "Exp3",
     "FixedSwitchback",

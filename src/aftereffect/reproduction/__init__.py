@@ -36,6 +36,7 @@ from aftereffect.reproduction._settings import ADVERSARIAL_LONG_HORIZON, DEFAULT
 from aftereffect.reproduction.beyond import (
     summarize_dynamical,
     summarize_exponents,
+    summarize_orders,
     summarize_price,
     summarize_regret,
 )
@@ -69,6 +70,7 @@ __all__ = [
     "reproduce",
     "summarize_dynamical",
     "summarize_exponents",
+    "summarize_orders",
     "summarize_price",
     "summarize_regret",
 ]

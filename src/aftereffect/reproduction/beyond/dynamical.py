@@ -21,7 +21,7 @@ import numpy as np
 
 from aftereffect._core import Vector
 from aftereffect.bandits import LinearBandit
-from aftereffect.policies import DipUcb, DynLinUcb, Exp3, MiniBatch, Policy
+from aftereffect.policies import DynLinUcb, Exp3, MiniBatch, Policy
 from aftereffect.reproduction._claims import (
     CaseVerdict,
     Cells,
@@ -81,11 +81,10 @@ SYSTEMS = (
     *(System(f"{slower} times slower", make_system(slower)) for slower in (5, 20)),
 )
 
-DYN_LIN, LIN, EXP3, DIP = DynLinUcb(), DynLinUcb(radius=0, leak=0), Exp3(), DipUcb()
+DYN_LIN, LIN, EXP3 = DynLinUcb(), DynLinUcb(radius=0, leak=0), Exp3()
 #: Besides mini-batches, of which the size depends on the system.
 POLICIES: Mapping[Policy, str] = {
     SETTLE: NAMES[SETTLE],
-    DIP: "DipUcb",
     ARS_KL: NAMES[ARS_KL],
     ARS: NAMES[ARS],
     DYN_LIN: "DynLin-UCB",
@@ -94,7 +93,7 @@ POLICIES: Mapping[Policy, str] = {
     NAIVE: NAMES[NAIVE],
 }
 BATCHES = "batch EXP3"
-OURS = (SETTLE, DIP, ARS_KL, ARS)
+OURS = (SETTLE, ARS_KL, ARS)
 MAX_RUNS, CHECKPOINTS, FIRST = 100, 25, 100
 #: A tenth of the horizon has at most this share of the regret of a policy that goes on losing.
 MAX_SHARE_OF_LINEAR = 1 / 8
