@@ -49,6 +49,7 @@ from aftereffect.policies.planned_switchback import FixedSwitchback, OptimalSwit
 from aftereffect.policies.queues import Bold, QpmD
 from aftereffect.policies.settle_ucb import SettleUcb
 from aftereffect.policies.unit_policy import UnitPolicy, unit_kernels
+from aftereffect.policies.unit_switchback import UnitSwitchback
 
 __all__ = [
     "MAX_FLOORS",
@@ -93,6 +94,7 @@ __all__ = [
     "TakeState",
     "Ucb1",
     "UnitPolicy",
+    "UnitSwitchback",
     "anonymous_kernels",
     "check_anonymous",
     "check_one_unit",
