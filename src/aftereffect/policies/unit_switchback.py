@@ -28,12 +28,11 @@ from aftereffect.policies._delay_shapes import DelayShapes, cut_delay, list_shap
 from aftereffect.policies._season import CalendarPolicy
 from aftereffect.policies._unit_model import (
     Posterior,
-    Windows,
-    describe_windows,
     draw_order,
     learn_lifts,
 )
-from aftereffect.policies._unit_slots import UnitSlots, blank_slots, learn_seasons, observe_units
+from aftereffect.policies._unit_slots import UnitSlots, blank_slots, observe_units
+from aftereffect.policies._unit_windows import see_windows
 from aftereffect.policies.adaptive_switchback import MAX_ARMS, AdaptiveSwitchback
 from aftereffect.policies.base import Policy, move_into
 from aftereffect.policies.unit_policy import UnitPolicy
@@ -44,18 +43,14 @@ _DRAWS = 256
 _FLOOR = 0.3
 #: The part of the mean lag of all shapes that a block takes at least into account.
 _MIN_LAG = 0.5
-#: The most windows of a history from which noise is learned, if it has so many days.
-_NOISE_DAYS, _NOISE_WINDOWS = 21, 30
 #: The largest least share of all arms together.
 _MAX_SHARES = 0.9
 
 
 class UnitSwitchbackParams(NamedTuple):
-    """The calendar in slots, the slots of a window, shapes of delay, the least share of an arm."""
+    """The calendar, shapes of delay, and the least share of an arm."""
 
-    week: int
-    first: int
-    window: int
+    calendar: Calendar
     shapes: DelayShapes
     least_share: float
 
@@ -74,9 +69,9 @@ def decide(
     state: UnitSwitchbackState, params: UnitSwitchbackParams, t: int, rng: np.random.Generator
 ) -> int:
     """Deal arms to units by how likely they are the best; return the length of the block."""
-    posterior = learn_lifts(
-        see_windows(state, params), params.shapes, state.probabilities.shape[1] - 1
-    )
+    lifts, shapes, window = len(state.active) - 1, params.shapes, params.calendar.window
+    windows = see_windows(state.slots, params.calendar, shapes.by_lag.shape[1], lifts)
+    posterior = learn_lifts(windows, shapes, lifts)
     chances = _find_chances(posterior, state.active, rng)
     floor = max(
         min(_FLOOR / (state.decisions[0] + 1.0), 0.5) / state.active.sum(), params.least_share
@@ -88,35 +83,13 @@ def decide(
     deal_arms(state.choices, state.probabilities[0], rng)
     state.decisions[0] += 1.0
     # How long effects last is not known. So the delay that the block is made for is drawn as well.
-    mean_lags, place = params.shapes.mean_lags, rng.random()
+    mean_lags, place = shapes.mean_lags, rng.random()
     row = min(
         int(np.searchsorted(np.cumsum(posterior.weights), place, side="right")), len(mean_lags) - 1
     )
     lag = max(float(mean_lags[row]), _MIN_LAG * float(posterior.weights @ mean_lags))
-    windows = max(int(lag / params.window + 0.5), 1)
-    return windows * params.window - t % params.window  # blocks end with windows
-
-
-def see_windows(state: UnitSwitchbackState, params: UnitSwitchbackParams) -> Windows:
-    """All that was observed, as windows."""
-    slots, window, week = state.slots, params.window, params.week
-    before, known = slots.find_known()
-    seasons = learn_seasons(slots, week, params.first)
-    days = _NOISE_DAYS * max(week // 7, 1) // window
-    past = min(before // window, max(days, _NOISE_WINDOWS)) * window
-    whole = known // window * window
-    place = params.first + np.arange(-past, whole)
-    totals = slots.totals[before - past : before + whole]
-    lead = params.shapes.by_lag.shape[1]
-    demand = (seasons / seasons.mean(axis=0)).mean(axis=1)
-    return describe_windows(
-        totals,
-        seasons[place % week],
-        slots.arms[before : before + whole],
-        demand[(params.first + np.arange(-lead, whole)) % week],
-        window,
-        state.probabilities.shape[1] - 1,
-    )
+    count = max(int(lag / window + 0.5), 1)
+    return count * window - t % window  # blocks end with windows
 
 
 def _find_chances(posterior: Posterior, active: Vector, rng: np.random.Generator) -> Vector:
@@ -210,9 +183,7 @@ class UnitSwitchback(CalendarPolicy, UnitPolicy):
             )
         calendar = Calendar(self.slots_per_day or 0, self.first)
         shapes = list_shapes(calendar.window, self.delay)
-        return UnitSwitchbackParams(
-            calendar.slots_per_week, self.first, calendar.window, shapes, self.least_share
-        )
+        return UnitSwitchbackParams(calendar, shapes, self.least_share)
 
     @property
     def allows_new_arms(self) -> bool:
