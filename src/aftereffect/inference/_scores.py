@@ -24,7 +24,7 @@ from aftereffect.inference._trial import (
 
 #: The windows after which a baseline is learned for the first time; and it is learned again when
 #: there are so many times as many.
-FIRST_WINDOWS, _AGAIN = 12, 1.3
+_FIRST_WINDOWS, _AGAIN = 12, 1.3
 #: The most blocks of a segment: its memory grows with their square.
 MAX_BLOCKS = 100
 #: Residuals beyond so many deviations are cut in scores: totals have bursts.
@@ -148,9 +148,9 @@ def list_segments(trial: Trial) -> list[Segment]:
     return segments
 
 
-def list_looks(trial: Trial) -> Iterator[tuple[int, int, int]]:
+def list_looks(trial: Trial, windows: int = _FIRST_WINDOWS) -> Iterator[tuple[int, int, int]]:
     """When a baseline is learned: blocks from a first to before a last, and windows before them."""
-    windows, whole = FIRST_WINDOWS, len(trial.totals) // trial.window
+    whole = len(trial.totals) // trial.window
     while windows < whole:
         slots, next_windows = windows * trial.window, int(windows * _AGAIN) + 1
         first = int(np.searchsorted(trial.starts, slots))
@@ -162,7 +162,7 @@ def list_looks(trial: Trial) -> Iterator[tuple[int, int, int]]:
 def _learn_baselines(trial: Trial) -> Iterator[tuple[int, int, Baseline]]:
     """Blocks from a first to before a last, with the baseline that was learned before them."""
     # There may not be a whole window yet.
-    if len(trial.totals) // trial.window <= FIRST_WINDOWS:
+    if len(trial.totals) // trial.window <= _FIRST_WINDOWS:
         return
     baselines = Baselines(trial, learn_season(trial))
     for first, last, windows in list_looks(trial):

@@ -29,7 +29,6 @@ from numpy.typing import NDArray
 
 from aftereffect._core import Calendar, Matrix, Slots, Vector
 from aftereffect.inference._scores import (
-    FIRST_WINDOWS,
     MAX_BLOCKS,
     cut,
     list_looks,
@@ -50,10 +49,14 @@ from aftereffect.policies import (
     spread_arms,
 )
 
-#: Delays are alike if so much of their shares is common; the most that are considered one by one.
-_ALIKE, _MAX_DELAYS = 0.7, 3
-#: A delay ends where less than this is left.
-_TAIL = 0.01
+#: The windows after which a baseline is learned for the first time.
+_FIRST_WINDOWS = 6
+#: Delays are alike if so much of their shares is common. One is plausible if its posterior
+#: probability is at least this part of that of the best; and the most that are considered.
+_ALIKE, _PLAUSIBLE, _MAX_DELAYS = 0.7, 0.08, 3
+#: The effects of a block are followed until less than this is left, but no longer than this part of
+#: the windows that are known: at first long delays are plausible, and nobody waits for them.
+_TAIL, _PATIENCE = 0.01, 0.2
 
 Cube = NDArray[np.float64]
 
@@ -223,10 +226,10 @@ def list_unit_segments(trial: UnitTrial) -> list[UnitSegment]:
     """All blocks up to the first that has not settled, from when the first baseline was learned."""
     segments: list[UnitSegment] = []
     whole = len(trial.units[0].totals) // trial.units[0].window
-    if whole <= FIRST_WINDOWS:
+    if whole <= _FIRST_WINDOWS:
         return segments
     units = _Units(trial)
-    for first, last, windows in list_looks(trial.units[0]):
+    for first, last, windows in list_looks(trial.units[0], _FIRST_WINDOWS):
         if windows > len(units.windows.values) - units.windows.before:
             break
         for begin in range(first, last, MAX_BLOCKS):
@@ -242,18 +245,19 @@ def _weigh_blocks(units: _Units, first: int, last: int, known: int) -> UnitSegme
     windows, shapes, trial = units.windows, units.shapes, units.first
     past, before = windows.until(known), windows.before
     posterior = learn_lifts(past, shapes, units.arms - 1)
-    plausible = np.flatnonzero(posterior.weights)
-    chosen = _choose(shapes, posterior.weights)
-    mean_parts = sum(posterior.weights[row] * units.find_parts(int(row)) for row in plausible)
-    mean_loads = sum(posterior.weights[row] * units.find_loads(int(row)) for row in plausible)
-    lifts = posterior.weights @ posterior.means
+    weights = posterior.weights
+    chosen, likely = _choose(shapes, weights), [int(row) for row in np.flatnonzero(weights)]
+    mean_parts = sum(weights[row] * units.find_parts(row) for row in likely)
+    mean_loads = sum(weights[row] * units.find_loads(row) for row in likely)
+    lifts = weights @ posterior.means
     fitted = np.zeros(past.values.shape)
     fitted[before:] = mean_parts[:known] @ lifts
     noise = learn_noise(past.values, fitted)
     # Apart from the mean of all units, the noise of a unit is smaller than it is.
     spreads = noise.apart.spreads / np.sqrt(1 - 1 / past.values.shape[1])
-    shares = posterior.weights @ shapes.by_lag
+    shares = weights @ shapes.by_lag
     reach = int(np.argmax(np.cumsum(shares) >= (1 - _TAIL) * shares.sum())) + 1
+    reach = min(reach, max(int(_PATIENCE * known), 1) * windows.window)
     whole, window = len(windows.values) - before, windows.window
     settled = (trial.ends + reach - 2) // window + 1
     settled[-1] = whole + 1  # the last block may go on
@@ -262,10 +266,10 @@ def _weigh_blocks(units: _Units, first: int, last: int, known: int) -> UnitSegme
     values = windows.values[before:]
     mixing = ~np.isnan(values) / spreads**2
     mixing = mixing / np.maximum(mixing.sum(axis=1, keepdims=True), 1e-300)
-    weights = noise.apart.weights[before:]
+    counted = noise.apart.weights[before:]
     memory = max(begin - len(noise.apart.filter) + 1, 0)
     views = [
-        _look(values, mixing, weights, units.find_parts(row) if row >= 0 else mean_parts, each)
+        _look(values, mixing, counted, units.find_parts(row) if row >= 0 else mean_parts, each)
         for row, each in [(-1, lifts), *((row, posterior.means[row]) for row in chosen)]
     ]
     all_loads = apply_filter(noise.apart.filter, mean_loads)[begin:stop]
@@ -283,7 +287,7 @@ def _weigh_blocks(units: _Units, first: int, last: int, known: int) -> UnitSegme
         starts=trial.starts[over],
         slots=settled[over] * window,
         stands_for=_find_like(shapes, shares, chosen),
-        plausible=plausible,
+        plausible=np.flatnonzero(weights >= _PLAUSIBLE * weights.max()),
         control=units.control,
     )
 
@@ -318,7 +322,11 @@ def _choose(shapes: DelayShapes, weights: Vector) -> list[int]:
     chosen: list[int] = []
     for row in map(int, np.argsort(-weights, kind="stable")):
         common = np.minimum(shapes.by_lag[row], shapes.by_lag[chosen]).sum(axis=1)
-        if weights[row] > 0 and len(chosen) < _MAX_DELAYS and (common < _ALIKE).all():
+        if (
+            weights[row] >= _PLAUSIBLE * weights.max()
+            and len(chosen) < _MAX_DELAYS
+            and (common < _ALIKE).all()
+        ):
             chosen.append(row)
     return chosen
 
