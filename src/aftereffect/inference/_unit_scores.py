@@ -79,7 +79,7 @@ class UnitSegment(NamedTuple):
 
     Arms are counted from the `control` on. `values` are those of windows by unit, `mixing` the
     weights of units in their mean, and `spreads` the deviations of their noise. `loads` say how a
-    block weighs residuals, by block and window, and `around` what the other blocks of a unit add to
+    block weighs residuals, by block and window, and `around` what earlier blocks of a unit add to
     its scores for a lift of an arm, by block, unit and arm. `dealt` are the arms of the blocks.
     """
 
@@ -103,11 +103,10 @@ class UnitSegment(NamedTuple):
         return len(self.spreads) - 1
 
     @property
-    def own(self) -> Matrix:
-        """The variance of scores if noise is white, by block and unit."""
-        known = ~np.isnan(self.values[len(self.values) - self.loads.shape[1] :])
-        squares: Matrix = np.maximum(self.loads**2 @ known, 1e-12)
-        return squares
+    def known(self) -> Matrix:
+        """1 for totals that are known, else 0, by window from the first block on, and unit."""
+        known: Matrix = ~np.isnan(self.values[len(self.values) - self.loads.shape[1] :]) * 1.0
+        return known
 
     def score(self, view: UnitView, lifts: Matrix) -> Cube:
         """Scores by block, unit and column of lifts: of all arms but the control."""
@@ -119,7 +118,7 @@ class UnitSegment(NamedTuple):
         levels = view.levels[:, None] + view.tilts @ (lifts - view.lifts[:, None])
         left = np.where(known[:, :, None], left - levels, 0.0)
         white = apply_filter(self.filter, left)[len(left) - self.loads.shape[1] :]
-        residuals = cut(white / self.spreads[:, None])
+        residuals = cut(white / self.spreads[:, None]) * self.known[:, :, None]
         scores: Cube = np.tensordot(self.loads, residuals, 1)
         return scores
 
@@ -129,7 +128,8 @@ class UnitSegment(NamedTuple):
             return np.zeros(0)
         scores = self.score(self.views[0], self.views[0].lifts[:, None])[:, :, 0]
         count = scores.shape[1]
-        squares: Vector = (scores**2 / self.own).mean(axis=1) * count / max(count - 1, 1)
+        expected = np.maximum((self.loads**2 @ self.known).sum(axis=1), 1e-12)
+        squares: Vector = (scores**2).sum(axis=1) / expected * count / max(count - 1, 1)
         return squares
 
     def list_gains(
@@ -143,8 +143,9 @@ class UnitSegment(NamedTuple):
             [(self.loads * cut(each * self.loads)).sum(axis=1) for each in raised.ravel()]
         ).reshape(*raised.shape, -1)
         around = raised[:, :, None] * self.around[:, :, arm].T
-        weights = expected / (square[:, None] * self.own).T
-        middles = expected / 2 + around
+        whole = np.maximum((self.loads**2).sum(axis=1), 1e-12)
+        weights = expected / (square * whole)
+        middles = expected / 2 * ((self.loads**2 @ self.known) / whole[:, None]).T + around
         for view in self.views:
             lifts = np.repeat(np.append(0.0, view.lifts)[:, None], len(effects), axis=1)
             lifts[arm] = lifts[other] + effects
@@ -293,15 +294,11 @@ def _weigh_blocks(units: _Units, first: int, last: int, known: int) -> UnitSegme
 
 
 def _expect_around(units: _Units, together: Matrix, over: Slots) -> Cube:
-    """What other blocks of a unit add to scores: known are the arms of earlier ones."""
+    """What earlier blocks of a unit add to scores; later ones are expected alike for all units."""
     blocks = np.arange(together.shape[1])
     draws = units.dealt[: len(blocks), :, None] == np.arange(units.arms)
-    order = units.count_on(np.arange(units.arms))
-    chances = np.zeros((len(blocks), units.arms))
-    chances[:, order] = units.first.probabilities[: len(blocks)]
-    earlier = np.tensordot(together * (blocks < over[:, None]), draws.astype(float), 1)
-    later: Matrix = (together * (blocks > over[:, None])) @ chances
-    return earlier + later[:, None]
+    added: Cube = np.tensordot(together * (blocks < over[:, None]), draws.astype(float), 1)
+    return added
 
 
 def _look(values: Matrix, mixing: Matrix, weights: Matrix, parts: Cube, lifts: Vector) -> UnitView:
