@@ -146,8 +146,13 @@ def test_missing_totals_and_a_history():
     world.arms[:40] = 0
     found = analyse(make_trial(world._replace(totals=totals), history=40), ["A", "B"])
     assert found.effects[0].low < 10 < found.effects[0].high
-    nothing = world._replace(totals=np.full_like(totals, np.nan))
-    assert analyse(make_trial(nothing), ["A", "B"]).blocks == 0
+    for nothing in (np.nan, 0.0):
+        empty = world._replace(totals=np.full_like(totals, nothing))
+        assert analyse(make_trial(empty), ["A", "B"]).blocks == 0
+    late = totals.copy()
+    late[:100] = np.nan
+    found = analyse(make_trial(world._replace(totals=late), history=40), ["A", "B"])
+    assert found.effects[0].low < 10 < found.effects[0].high
 
 
 def test_before_anything_is_known():

@@ -68,7 +68,7 @@ class UnitWindows:
     """A trial of units as windows, whose arms are counted from the control on."""
 
     def __init__(self, trial: UnitTrial) -> None:
-        self.first = trial.units[0]
+        self.units, self.first = trial.units, trial.units[0]
         self.control, self.arms = trial.control, trial.arms
         self.calendar = Calendar(self.first.calendar.slots_per_day, int(self.first.places[0]))
         self.shapes: DelayShapes = list_shapes(self.calendar.window, self.first.delay)
@@ -95,6 +95,11 @@ class UnitWindows:
         """Numbers of arms, counted on from the control."""
         counted: Slots = (arms - self.control) % self.arms
         return counted
+
+    def has_positive(self, windows: int) -> bool:
+        """Whether any total of the first windows is above 0; else there is nothing to compare."""
+        slots = windows * self.windows.window
+        return any(np.nanmax(unit.totals[:slots], initial=0.0) > 0 for unit in self.units)
 
     def find_parts(self, row: int) -> Cube:
         """What each arm has brought, if a shape of delay is right."""

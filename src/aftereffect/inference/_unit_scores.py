@@ -160,6 +160,8 @@ def list_unit_segments(trial: UnitTrial) -> list[UnitSegment]:
     for first, last, windows in list_looks(trial.units[0], _FIRST_WINDOWS):
         if windows > units.count:
             break
+        if not units.has_positive(windows):
+            continue
         baseline = learn_units(units, windows)
         for begin in range(first, last, most):
             end = min(begin + most, last)
