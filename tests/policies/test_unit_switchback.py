@@ -1,5 +1,7 @@
 """Policies of several units: what they learn, and what they need not know."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -17,7 +19,7 @@ from aftereffect.policies import (
 )
 from unit_worlds import make_world, regress
 
-NOTHING = np.zeros((6, 0))
+NOTHING = np.zeros((200, 0))
 
 
 def watch(policy, world, *, arms, order=None, totals=None, slots=None):
@@ -106,7 +108,7 @@ def test_late_missing_and_revised_totals_are_as_if_known_at_once(policy):
     state = watch(policy, world, arms=2)  # then nearly all of it is told again, in another order
     watched = watch(policy, world, arms=2, totals=last)
     for slot in rng.permutation(len(last)):
-        policy.kernels().observe(state, (), slot, world.arms[slot], last[slot], NOTHING)
+        policy.kernels().observe(state, (), slot, world.arms[slot], last[slot], NOTHING[:6])
     grown = watch(policy, world, arms=2, totals=last, slots=len(last))
     grown = move_into(policy.initial_for_units(2, 6, 500), grown)
     expected = decide(policy, watched, 120)
@@ -215,6 +217,17 @@ def test_bad_parameters():
         ae.UnitSwitchback(least_share=0.4).params(3, 10)
     with pytest.raises(ae.ParameterError, match="at most 64 arms"):
         ae.UnitSwitchback().params(65, 10)
+
+
+@pytest.mark.slow
+def test_a_decision_for_many_units_takes_less_than_a_second():
+    """Of processor time: 200 units, 1,000 slots, four arms, and windows of a slot."""
+    world = make_world(1, units=200, slots=1_000, block=6, lifts=(0.0, 0.02, 0.05, 0.1))
+    state = watch(ae.UnitSwitchback(), world, arms=4)
+    begin = time.process_time()
+    decide(ae.UnitSwitchback(), state, 1_000)
+    assert time.process_time() - begin < 1
+    assert sum(array.nbytes for _, array in named_arrays(state)) < 4_000_000
 
 
 def test_states_hold_numbers_only():
