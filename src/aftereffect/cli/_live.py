@@ -16,7 +16,8 @@ from aftereffect.cli._formats import (
     STATUS,
     VERIFICATION,
 )
-from aftereffect.cli._shared import (
+from aftereffect.cli._shared import check_picture, confirm
+from aftereffect.cli._values import (
     Flag,
     Format,
     Name,
@@ -29,8 +30,6 @@ from aftereffect.cli._shared import (
     SlotText,
     SpecText,
     StorageUrl,
-    check_picture,
-    confirm,
     read_by_name,
     read_share,
 )
@@ -85,7 +84,7 @@ def create(
         The default is made for the totals of real businesses, with seasons, drift and noise.
     reward_range
         The smallest and the largest reward that one pull can bring in all, summed over all slots in
-        which it arrives: 0,200. The default policy does not need it, most others do.
+        which it arrives: 0,200. Most policies need it; the default policy does not.
     slot
         How long a slot lasts: 15min, 1h, 1d or 1w. With it, slots have times.
     start
