@@ -23,6 +23,7 @@ from aftereffect._core import (
     AttributedKernels,
     PolicyKernels,
     SlotKernels,
+    UnitKernels,
     __version__,
     parse,
     register,
@@ -92,6 +93,7 @@ from aftereffect.policies import (
     DynLinUcb,
     Exp3,
     FixedSwitchback,
+    FixedUnitSwitchback,
     Floors,
     GeneralizedOdaaf,
     LiDexp3,
@@ -106,6 +108,8 @@ from aftereffect.policies import (
     Skipper,
     State,
     Ucb1,
+    UnitPolicy,
+    UnitSwitchback,
 )
 from aftereffect.simulation import PolicyRuns, Study, Trace, dask_cluster, simulate
 from aftereffect.sweeps import Sweep, SweepResults
@@ -143,6 +147,7 @@ __all__ = [
     "Exp3",
     "Experiment",
     "FixedSwitchback",
+    "FixedUnitSwitchback",
     "Floors",
     "GeneralizedOdaaf",
     "Geometric",
@@ -192,6 +197,9 @@ __all__ = [
     "Trace",
     "Ucb1",
     "UniformDelay",
+    "UnitKernels",
+    "UnitPolicy",
+    "UnitSwitchback",
     "UnknownPolicyError",
     "UnlikelyTotalError",
     "WorkerError",

@@ -5,9 +5,13 @@ Each policy is a frozen dataclass of parameters and two plain kernels.
 
 from aftereffect._core import Params, State
 from aftereffect.policies._averages import kl_bernoulli
-from aftereffect.policies._delay_shapes import list_shapes
+from aftereffect.policies._delay_shapes import DelayShapes, list_shapes
 from aftereffect.policies._recording import Recording, RecordingState
 from aftereffect.policies._season import MAX_REMEMBERED
+from aftereffect.policies._unit_model import Posterior, learn_lifts
+from aftereffect.policies._unit_noise import Noise, apply_filter, learn_noise
+from aftereffect.policies._unit_slots import UnitSlots, blank_slots
+from aftereffect.policies._unit_windows import Windows, find_shares, see_windows, spread_arms
 from aftereffect.policies.adaptive_switchback import AdaptiveSwitchback
 from aftereffect.policies.ars_clw import ArsClw
 from aftereffect.policies.ars_exp3 import ArsExp3
@@ -19,6 +23,7 @@ from aftereffect.policies.base import (
     TakeState,
     anonymous_kernels,
     check_anonymous,
+    check_one_unit,
     make_take_state,
     map_arrays,
     move_into,
@@ -33,6 +38,7 @@ from aftereffect.policies.delayed_ucb import DelayedKlUcb, DelayedUcb
 from aftereffect.policies.delayed_weights import Dew, Dexp3, Skipper
 from aftereffect.policies.dyn_lin_ucb import DynLinUcb
 from aftereffect.policies.exp3 import Exp3
+from aftereffect.policies.fixed_unit_switchback import FixedUnitSwitchback
 from aftereffect.policies.floors import MAX_FLOORS, Floors, has_probabilities, slot_floors
 from aftereffect.policies.li_dexp3 import LiDexp3
 from aftereffect.policies.mini_batch import MiniBatch
@@ -43,6 +49,8 @@ from aftereffect.policies.queues import Bold, QpmD
 from aftereffect.policies.round_robin import RoundRobin
 from aftereffect.policies.settle_ucb import SettleUcb
 from aftereffect.policies.ucb1 import Ucb1
+from aftereffect.policies.unit_policy import UnitPolicy, unit_kernels
+from aftereffect.policies.unit_switchback import UnitSwitchback
 
 __all__ = [
     "MAX_FLOORS",
@@ -57,6 +65,7 @@ __all__ = [
     "AttributedPolicy",
     "Bold",
     "Clw",
+    "DelayShapes",
     "DelayedKlUcb",
     "DelayedLeader",
     "DelayedUcb",
@@ -66,16 +75,19 @@ __all__ = [
     "DynLinUcb",
     "Exp3",
     "FixedSwitchback",
+    "FixedUnitSwitchback",
     "Floors",
     "GeneralizedOdaaf",
     "Kernels",
     "LiDexp3",
     "MiniBatch",
+    "Noise",
     "Odaaf",
     "OptimalSwitchback",
     "Params",
     "PatientBandits",
     "Policy",
+    "Posterior",
     "QpmD",
     "Recording",
     "RecordingState",
@@ -85,16 +97,29 @@ __all__ = [
     "State",
     "TakeState",
     "Ucb1",
+    "UnitPolicy",
+    "UnitSlots",
+    "UnitSwitchback",
+    "Windows",
     "anonymous_kernels",
+    "apply_filter",
+    "blank_slots",
     "check_anonymous",
+    "check_one_unit",
+    "find_shares",
     "has_probabilities",
     "kl_bernoulli",
+    "learn_lifts",
+    "learn_noise",
     "list_shapes",
     "make_take_state",
     "map_arrays",
     "move_into",
     "named_arrays",
     "round_kernels",
+    "see_windows",
     "slot_floors",
+    "spread_arms",
     "stack_states",
+    "unit_kernels",
 ]

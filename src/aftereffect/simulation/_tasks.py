@@ -8,7 +8,7 @@ import numpy as np
 
 from aftereffect._core import Engine, Matrix, Slots, State, describe_code
 from aftereffect.bandits import Bandit
-from aftereffect.policies import AttributedPolicy, Policy
+from aftereffect.policies import AttributedPolicy, Policy, check_one_unit
 from aftereffect.simulation._contents import describe_own_code
 from aftereffect.simulation._driver import BATCH
 from aftereffect.simulation._engine_choice import EngineChoice, recipe_of
@@ -31,7 +31,9 @@ def give_facts(policy: Policy, bandit: Bandit) -> Policy:
     >>> print(give_facts(ae.Clw(), ae.StochasticBandit([0.9, 0.5], ae.Interval(3, 7))))
     clw(d=8, variant=jmlr, base=tsallis)
     """
-    known = policy.with_delay_facts(bandit.delay_facts).with_calendar(bandit.calendar)
+    known = (
+        check_one_unit(policy).with_delay_facts(bandit.delay_facts).with_calendar(bandit.calendar)
+    )
     if isinstance(known, AttributedPolicy):
         bandit.count_pending()  # refuses bandits that have totals only
         return known.with_delay(bandit.delay, bandit.arms)
