@@ -11,8 +11,9 @@ from aftereffect.live._arms import ArmChange, ArmState, read_arm_names
 from aftereffect.live._reading import chain_start, check_log_end, read_events
 from aftereffect.live._results import check_results
 from aftereffect.live._rules import MAX_KEY_LENGTH, check_key
-from aftereffect.live._slot_clock import MAX_LIVE_HISTORY, read_past_totals, read_time
-from aftereffect.live._slot_state import make_state, prepare_decide
+from aftereffect.live._history import MAX_LIVE_HISTORY, read_past_totals
+from aftereffect.live._slot_clock import read_time
+from aftereffect.live._slot_state import prepare_decide
 from aftereffect.live._state import Difference, ExperimentState
 from aftereffect.live.events import Event, Link, Snapshot, fingerprint, now
 from aftereffect.live.experiment import DEFAULT_POLICY, Experiment, HistoryInput, PlanInput

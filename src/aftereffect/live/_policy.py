@@ -9,7 +9,7 @@ import numpy as np
 from aftereffect._core import check_float, short_repr, suggest
 from aftereffect.errors import ParameterError, name_field
 from aftereffect.live._results import explain_refusal
-from aftereffect.live._slot_state import make_state
+from aftereffect.live._unit_state import make_state
 from aftereffect.live._state import Draws, ExperimentState
 from aftereffect.live.events import Link
 from aftereffect.live.settings import Settings, check_arms, check_control, order_arms

@@ -9,7 +9,7 @@ from typing import cast
 
 from aftereffect.errors import ConflictError, CorruptionError, ParameterError
 from aftereffect.live._rounds import Journal
-from aftereffect.live._slot_state import make_state
+from aftereffect.live._unit_state import make_state
 from aftereffect.live._snapshots import is_snapshot_due, restore_state, take_snapshot
 from aftereffect.live._state import ExperimentState, SnapshotMark
 from aftereffect.live.events import Event, Link, is_fingerprint, is_intact

@@ -23,7 +23,7 @@ from aftereffect.live._arms import ArmChange
 from aftereffect.live._policy import add_floors, check_playable
 from aftereffect.live._reading import OpenLog
 from aftereffect.live._results import find_results
-from aftereffect.live._slot_clock import place_history
+from aftereffect.live._history import place_history
 from aftereffect.live.events import fingerprint, now
 from aftereffect.live.maintenance import Verification, find_record, verify_experiment
 from aftereffect.live.records import (

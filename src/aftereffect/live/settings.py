@@ -28,7 +28,8 @@ from aftereffect._core import (
 from aftereffect.delays import DelayFacts
 from aftereffect.errors import ConflictError, ParameterError, SpecError, name_field
 from aftereffect.inference import MAX_GUARDRAILS, Guardrail, PlannedCourse, read_courses
-from aftereffect.live._slot_clock import SlotClock, check_totals, make_clock, read_time
+from aftereffect.live._history import check_totals
+from aftereffect.live._slot_clock import SlotClock, make_clock, read_time
 from aftereffect.policies import MAX_REMEMBERED, Floors, Policy, check_anonymous
 from aftereffect.rewards import check_covariates
 

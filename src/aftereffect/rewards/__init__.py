@@ -24,6 +24,7 @@ from aftereffect.rewards.histories import (
     lay_out,
     read_dated_totals,
     read_history,
+    read_grouped_totals,
     read_timed_totals,
 )
 from aftereffect.rewards.laws import (
@@ -88,6 +89,7 @@ __all__ = [
     "read_history",
     "read_query",
     "read_rewards",
+    "read_grouped_totals",
     "read_timed_totals",
     "reward_source",
     "sum_by_arm",
