@@ -23,6 +23,7 @@ from aftereffect._core import (
     AttributedKernels,
     PolicyKernels,
     SlotKernels,
+    UnitKernels,
     __version__,
     parse,
     register,
@@ -91,6 +92,7 @@ from aftereffect.policies import (
     DipUcb,
     Exp3,
     FixedSwitchback,
+    FixedUnitSwitchback,
     Floors,
     GeneralizedOdaaf,
     LiDexp3,
@@ -105,6 +107,7 @@ from aftereffect.policies import (
     Skipper,
     State,
     Ucb1,
+    UnitPolicy,
 )
 from aftereffect.simulation import PolicyRuns, Study, Trace, dask_cluster, simulate
 from aftereffect.sweeps import Sweep, SweepResults
@@ -142,6 +145,7 @@ __all__ = [
     "Exp3",
     "Experiment",
     "FixedSwitchback",
+    "FixedUnitSwitchback",
     "Floors",
     "GeneralizedOdaaf",
     "Geometric",
@@ -190,6 +194,8 @@ __all__ = [
     "Trace",
     "Ucb1",
     "UniformDelay",
+    "UnitKernels",
+    "UnitPolicy",
     "UnknownPolicyError",
     "UnlikelyTotalError",
     "WorkerError",

@@ -51,7 +51,12 @@ def test_heavy_modules_are_not_imported_before_use(statement):
         (ae.Delay, samples.DELAYS),
         (
             ae.Policy,
-            (*samples.POLICIES, *samples.SLOT_POLICIES, *samples.ATTRIBUTED_POLICIES),
+            (
+                *samples.POLICIES,
+                *samples.SLOT_POLICIES,
+                *samples.ATTRIBUTED_POLICIES,
+                *samples.UNIT_POLICIES,
+            ),
         ),
         (ae.growth.Growth, samples.GROWTHS),
         (ae.rewards.RewardLaw, samples.REWARDS),

@@ -22,6 +22,7 @@ KNOWN = ", ".join(map(name_of, list_registered(ae.Policy)))
         *samples.POLICIES,
         *samples.SLOT_POLICIES,
         *samples.ATTRIBUTED_POLICIES,
+        *samples.UNIT_POLICIES,
         *samples.GROWTHS,
         *samples.REWARDS,
         *samples.BANDITS,

@@ -83,6 +83,11 @@ ATTRIBUTED_POLICIES: tuple[ae.AttributedPolicy, ...] = (
     ae.Bold(ae.Exp3("loss"), copies=4),
     ae.DelayedKlUcb(ae.UniformDelay(0, 2), window=1, epsilon=0.5),
 )
+#: Policies that play several units at once, which simulations do not.
+UNIT_POLICIES: tuple[ae.UnitPolicy, ...] = (
+    ae.FixedUnitSwitchback(),
+    ae.FixedUnitSwitchback(block=5, blocks_per_arm=3, slots_per_day=1, first=2),
+)
 
 
 def fit_arms(policy: ae.Policy, arms: int) -> ae.Policy:

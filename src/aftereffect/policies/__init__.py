@@ -16,6 +16,7 @@ from aftereffect.policies.base import (
     TakeState,
     anonymous_kernels,
     check_anonymous,
+    check_one_unit,
     make_take_state,
     map_arrays,
     move_into,
@@ -33,6 +34,7 @@ from aftereffect.policies.delayed_indices import (
 from aftereffect.policies.delayed_weights import DelayedLeader, Dew, Dexp3, LiDexp3, Skipper
 from aftereffect.policies.dip_ucb import DipUcb
 from aftereffect.policies.exp3 import ArsExp3, Exp3, MiniBatch
+from aftereffect.policies.fixed_unit_switchback import FixedUnitSwitchback
 from aftereffect.policies.floors import (
     MAX_FLOORS,
     Floors,
@@ -46,6 +48,7 @@ from aftereffect.policies.patient_bandits import AdaptivePatientBandits, Patient
 from aftereffect.policies.planned_switchback import FixedSwitchback, OptimalSwitchback
 from aftereffect.policies.queues import Bold, QpmD
 from aftereffect.policies.settle_ucb import SettleUcb
+from aftereffect.policies.unit_policy import UnitPolicy, unit_kernels
 
 __all__ = [
     "MAX_FLOORS",
@@ -69,6 +72,7 @@ __all__ = [
     "DipUcb",
     "Exp3",
     "FixedSwitchback",
+    "FixedUnitSwitchback",
     "Floors",
     "GeneralizedOdaaf",
     "Kernels",
@@ -88,8 +92,10 @@ __all__ = [
     "State",
     "TakeState",
     "Ucb1",
+    "UnitPolicy",
     "anonymous_kernels",
     "check_anonymous",
+    "check_one_unit",
     "has_probabilities",
     "kl_bernoulli",
     "list_shapes",
@@ -100,4 +106,5 @@ __all__ = [
     "round_kernels",
     "slot_floors",
     "stack_states",
+    "unit_kernels",
 ]

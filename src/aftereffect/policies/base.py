@@ -15,6 +15,7 @@ from aftereffect._core import (
     SlotKernels,
     Spec,
     State,
+    UnitKernels,
     Vector,
     check_choice,
 )
@@ -23,7 +24,7 @@ from aftereffect.errors import ParameterError
 
 T = TypeVar("T")
 #: The kernels of any policy.
-Kernels: TypeAlias = PolicyKernels | SlotKernels | AttributedKernels
+Kernels: TypeAlias = PolicyKernels | SlotKernels | AttributedKernels | UnitKernels
 #: ``take_state(states, r)``: state number r, as views of arrays that hold several.
 TakeState: TypeAlias = Callable[[State, int], State]
 
@@ -186,6 +187,21 @@ def check_anonymous(policy: Policy) -> Policy:
     return policy
 
 
+def check_one_unit(policy: Policy) -> Policy:
+    """Refuse a policy that plays several units at once.
+
+    >>> from aftereffect import Ucb1
+    >>> print(check_one_unit(Ucb1()))
+    ucb1
+    """
+    if isinstance(policy.kernels(), UnitKernels):
+        raise ParameterError(
+            f"{policy} plays several units at once, but here is one: use another policy, such as "
+            "adaptive-switchback"
+        )
+    return policy
+
+
 def anonymous_kernels(policy: Policy) -> PolicyKernels | SlotKernels:
     """The kernels of a policy that learns from totals.
 
@@ -193,7 +209,8 @@ def anonymous_kernels(policy: Policy) -> PolicyKernels | SlotKernels:
     >>> anonymous_kernels(Ucb1()) == Ucb1().kernels()
     True
     """
-    kernels = policy.kernels()
+    kernels = check_one_unit(policy).kernels()
+    assert not isinstance(kernels, UnitKernels)
     if isinstance(kernels, AttributedKernels):
         raise ParameterError(
             f"{policy} is an oracle, which must learn from which pull each reward comes, but here "

@@ -26,6 +26,7 @@ from aftereffect._core import (
     SlotKernels,
     Slots,
     State,
+    UnitKernels,
     Vector,
     World,
     WorldKernels,
@@ -190,6 +191,7 @@ def make_driver(policy: Kernels, bandit: WorldKernels) -> Play:
         return _make_slot_driver(policy, bandit)
     if isinstance(policy, AttributedKernels):
         return _make_attributed_driver(policy, bandit)
+    assert not isinstance(policy, UnitKernels)  # `give_facts` refuses it
     decide, absorb = policy
     collect, count_regret, _ = bandit
 

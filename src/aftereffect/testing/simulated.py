@@ -17,7 +17,14 @@ from aftereffect.bandits import (
 )
 from aftereffect.delays import ArmwiseDelay, Interval
 from aftereffect.errors import ParameterError
-from aftereffect.policies import AttributedPolicy, Policy, map_arrays, move_into, named_arrays
+from aftereffect.policies import (
+    AttributedPolicy,
+    Policy,
+    check_one_unit,
+    map_arrays,
+    move_into,
+    named_arrays,
+)
 from aftereffect.simulation import (
     BATCH,
     COVARIATES,
@@ -230,6 +237,10 @@ def check_policy(policy: Policy, slots: int = 600) -> None:
         isinstance(policy, Policy), f"check_policy needs a policy, such as Ucb1(), got {policy!r}"
     )
     check_spec(policy)
+    try:
+        check_one_unit(policy)
+    except ParameterError as error:
+        raise AssertionError(str(error)) from error
     bandit = _bandit_for(policy)
     policy = policy.with_delay_facts(bandit.delay_facts).with_calendar(bandit.calendar)
     if isinstance(policy, AttributedPolicy):
