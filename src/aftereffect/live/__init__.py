@@ -8,15 +8,17 @@ from aftereffect._core import MAX_NAME_LENGTH
 from aftereffect.inference import Results
 from aftereffect.lag import LagEstimate
 from aftereffect.live._arms import ArmChange, ArmState, read_arm_names
-from aftereffect.live._reading import chain_start, check_log_end, read_events
-from aftereffect.live._results import check_results
-from aftereffect.live._rules import MAX_KEY_LENGTH, check_key
 from aftereffect.live._history import MAX_LIVE_HISTORY, read_past_totals
+from aftereffect.live._policy import DEFAULT_POLICY, DEFAULT_UNIT_POLICY
+from aftereffect.live._reading import chain_start, check_log_end, read_events
+from aftereffect.live._results import check_lag, check_results
 from aftereffect.live._slot_clock import read_time
 from aftereffect.live._slot_state import prepare_decide
 from aftereffect.live._state import Difference, ExperimentState
+from aftereffect.live._telling import MAX_KEY_LENGTH, check_key
+from aftereffect.live._unit_state import make_state
 from aftereffect.live.events import Event, Link, Snapshot, fingerprint, now
-from aftereffect.live.experiment import DEFAULT_POLICY, Experiment, HistoryInput, PlanInput
+from aftereffect.live.experiment import Experiment, HistoryInput, PlanInput
 from aftereffect.live.feeds import (
     FeedForm,
     FileReport,
@@ -46,13 +48,20 @@ from aftereffect.live.records import (
     TotalInput,
     TotalRecord,
     TotalsInput,
+    UnitTotals,
     lay_out_records,
     read_totals,
     save_history,
     write_csv,
 )
-from aftereffect.live.settings import MAX_ARMS, MAX_LIVE_SLOTS, MAX_UNIT_LENGTH
-from aftereffect.live.status import ArmStatus, Status
+from aftereffect.live.settings import (
+    MAX_ARMS,
+    MAX_LIVE_SLOTS,
+    MAX_UNIT_LENGTH,
+    MAX_UNITS,
+    UNIT_COLUMN,
+)
+from aftereffect.live.status import ArmStatus, Status, UnitStatus, count_arms
 from aftereffect.live.storage import (
     DEFAULT_STORAGE,
     Log,
@@ -68,6 +77,7 @@ from aftereffect.live.storage import (
 __all__ = [
     "DEFAULT_POLICY",
     "DEFAULT_STORAGE",
+    "DEFAULT_UNIT_POLICY",
     "HISTORY_SUFFIXES",
     "LOG_SUFFIXES",
     "MAX_ARMS",
@@ -75,7 +85,9 @@ __all__ = [
     "MAX_LIVE_HISTORY",
     "MAX_LIVE_SLOTS",
     "MAX_NAME_LENGTH",
+    "MAX_UNITS",
     "MAX_UNIT_LENGTH",
+    "UNIT_COLUMN",
     "ArmChange",
     "ArmState",
     "ArmStatus",
@@ -107,14 +119,18 @@ __all__ = [
     "TotalInput",
     "TotalRecord",
     "TotalsInput",
+    "UnitStatus",
+    "UnitTotals",
     "Verification",
     "View",
     "Webhook",
     "chain_start",
     "check_absent",
     "check_key",
+    "check_lag",
     "check_log_end",
     "check_results",
+    "count_arms",
     "delete_experiment",
     "export_log",
     "find_form",

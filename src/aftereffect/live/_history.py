@@ -147,7 +147,9 @@ def _read_pasts(history: object, covariates: Sequence[str], units: Sequence[str]
     """What each unit observed; of one unit, if there are no others."""
     if not units:
         is_file = isinstance(history, (str, os.PathLike))
-        return [Past(str(history) if is_file else "history", *read_past_totals(history, covariates))]
+        return [
+            Past(str(history) if is_file else "history", *read_past_totals(history, covariates))
+        ]
     if history is None:
         history = {}
     if isinstance(history, (str, os.PathLike)):

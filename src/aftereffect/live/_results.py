@@ -176,6 +176,11 @@ def _clear(trial: Trial) -> Trial:
 
 def explain_refusal(settings: Settings, arms: int) -> str | None:
     """Why `Experiment.results` cannot compare so many arms; None if it can."""
+    if settings.units:
+        return (
+            f"results compare the arms of one unit, and {settings.name!r} has "
+            f"{len(settings.units):,}: the status has the mean total of each arm"
+        )
     if not has_probabilities(settings.policy.initial(len(settings.arms))):
         return name_missing(settings)
     if arms > MAX_COMPARED:
@@ -184,6 +189,15 @@ def explain_refusal(settings: Settings, arms: int) -> str | None:
             "status has the mean total of each"
         )
     return None
+
+
+def check_lag(settings: Settings) -> None:
+    """Refuse to estimate the lag of several units: the estimate is for one series of totals."""
+    if settings.units:
+        raise ConflictError(
+            f"the lag is estimated from the totals of one unit, and {settings.name!r} has "
+            f"{len(settings.units):,}: estimate it from those of one, with ae.estimate_lag"
+        )
 
 
 def read_trials(

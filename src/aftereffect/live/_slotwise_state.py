@@ -14,7 +14,7 @@ from aftereffect.live.events import Event, Link
 from aftereffect.live.settings import Settings
 from aftereffect.policies import move_into
 
-#: The slots for which a policy's state has room at first, and by which it grows.
+#: The totals for which a policy's state has room at first.
 _ROOM = 4_096
 #: The arm of a slot that was skipped.
 NO_ARM = -1
@@ -74,8 +74,8 @@ class SlotwiseState(ExperimentState, ABC):
 
     def _make_policy_state(self) -> State:
         settings, count = self.settings, len(self.settings.history)
-        state = self._make_room(count + _ROOM)
         first, total, row = self._nothing
+        state = self._make_room(count + max(_ROOM // np.size(total), 1))
         totals, rows = (np.full((count, *np.shape(each)), np.nan) for each in (total, row))
         if settings.history:
             totals[:] = np.array(settings.history, np.float64)  # which has NaN for None

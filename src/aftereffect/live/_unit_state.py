@@ -11,7 +11,13 @@ from aftereffect.live._rounds import Round, RoundPlan, TotalStatistics
 from aftereffect.live._slot_state import SlotState
 from aftereffect.live._slotwise_state import NO_ARM, SlotwiseState
 from aftereffect.live._state import Choice, ExperimentState
-from aftereffect.live._units import Covariates, UnitTotal, read_arms, read_unit_totals, write_chances
+from aftereffect.live._units import (
+    Covariates,
+    UnitTotal,
+    read_arms,
+    read_unit_totals,
+    write_chances,
+)
 from aftereffect.live.events import Event, Link
 from aftereffect.live.settings import Settings
 from aftereffect.policies import UnitPolicy
@@ -103,9 +109,7 @@ class UnitState(SlotwiseState):
         total, arm = float(self.totals[slot][unit]), int(self.played[slot][unit])
         row = self.covariates.get(slot)
         known = None if row is None else tuple(None if x != x else x for x in row[unit].tolist())
-        return KnownTotal(
-            None if total != total else total, None if arm == NO_ARM else arm, known
-        )
+        return KnownTotal(None if total != total else total, None if arm == NO_ARM else arm, known)
 
     def find_decided(self, slot: int, unit: int) -> int | None:
         """The arm that was decided for a unit; None if the slot was skipped."""

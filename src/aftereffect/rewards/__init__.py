@@ -23,8 +23,8 @@ from aftereffect.rewards.histories import (
     check_timed_totals,
     lay_out,
     read_dated_totals,
-    read_history,
     read_grouped_totals,
+    read_history,
     read_timed_totals,
 )
 from aftereffect.rewards.laws import (
@@ -86,10 +86,10 @@ __all__ = [
     "read_cell_time",
     "read_columns",
     "read_dated_totals",
+    "read_grouped_totals",
     "read_history",
     "read_query",
     "read_rewards",
-    "read_grouped_totals",
     "read_timed_totals",
     "reward_source",
     "sum_by_arm",
