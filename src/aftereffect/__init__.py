@@ -108,6 +108,7 @@ from aftereffect.policies import (
     State,
     Ucb1,
     UnitPolicy,
+    UnitSwitchback,
 )
 from aftereffect.simulation import PolicyRuns, Study, Trace, dask_cluster, simulate
 from aftereffect.sweeps import Sweep, SweepResults
@@ -196,6 +197,7 @@ __all__ = [
     "UniformDelay",
     "UnitKernels",
     "UnitPolicy",
+    "UnitSwitchback",
     "UnknownPolicyError",
     "UnlikelyTotalError",
     "WorkerError",

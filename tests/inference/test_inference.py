@@ -71,7 +71,7 @@ def test_segments_may_be_cut_anywhere(monkeypatch):
     """Long segments are cut to save memory, which changes no score and no bet."""
     trial, whole = make_trial(5, (0.0, 0.1), block=3), {}
     for most in (10_000, 7):
-        monkeypatch.setattr(_scores, "_MAX_BLOCKS", most)
+        monkeypatch.setattr(_scores, "MAX_BLOCKS", most)
         segments = list_segments(trial)
         assert max(len(segment.starts) for segment in segments) <= most
         found = [

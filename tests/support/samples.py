@@ -87,6 +87,8 @@ ATTRIBUTED_POLICIES: tuple[ae.AttributedPolicy, ...] = (
 UNIT_POLICIES: tuple[ae.UnitPolicy, ...] = (
     ae.FixedUnitSwitchback(),
     ae.FixedUnitSwitchback(block=5, blocks_per_arm=3, slots_per_day=1, first=2),
+    ae.UnitSwitchback(),
+    ae.UnitSwitchback(slots_per_day=24, delay=ae.Interval(0, 2), least_share=0.1),
 )
 
 

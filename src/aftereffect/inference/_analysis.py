@@ -8,7 +8,6 @@ import numpy as np
 
 from aftereffect._core import Matrix, Vector
 from aftereffect.errors import ParameterError
-from aftereffect.inference._scores import list_segments
 from aftereffect.inference._sequence import (
     EFFECTS,
     Evidence,
@@ -16,7 +15,8 @@ from aftereffect.inference._sequence import (
     find_intervals,
     weigh_evidence,
 )
-from aftereffect.inference._trial import Trial, check_trial
+from aftereffect.inference._trial import Trial, UnitTrial, check_trials, list_units
+from aftereffect.inference._unit_scores import list_bets
 from aftereffect.inference.results import Effect, Look, Results
 
 LEVELS = (0.8, 0.9, 0.95, 0.99)
@@ -26,14 +26,18 @@ _MAX_LOOKS, _MAX_PAST = 200, 600
 
 
 def analyse(
-    trial: Trial, names: Sequence[str], level: float = 0.95, retired: Collection[str] = ()
+    trial: Trial | UnitTrial,
+    names: Sequence[str],
+    level: float = 0.95,
+    retired: Collection[str] = (),
 ) -> Results:
     """Compare all arms.
 
     Parameters
     ----------
     trial
-        What was recorded. Arms must have been drawn with the probabilities that it says.
+        What was recorded, of one unit or several. Arms must have been drawn with the probabilities
+        that it says; the amounts of several units are those of all of them together.
     names
         The names of the arms.
     level
@@ -54,10 +58,10 @@ def analyse(
     >>> print(analyse(trial, ["A", "B"]).effects[0])
     B brings 9.8 % more than A (8.2 to 11.3 %).
     """
-    check_trial(trial)
+    check_trials(trial)
     if level not in LEVELS:
         raise ParameterError(f"level must be one of {', '.join(map(str, LEVELS))}, got {level!r}")
-    segments, arms, control = list_segments(trial), range(trial.arms), trial.control
+    segments, arms, control = list_bets(trial), range(trial.arms), trial.control
     alpha = (1 - level) / math.comb(trial.arms, 2)
 
     @cache
@@ -73,7 +77,8 @@ def analyse(
     means = beliefs @ lifts
     choices = [arm for arm in arms if names[arm] not in retired]
     leader = choices[int(np.argmax(means[choices]))]
-    mean = _find_mean(trial, means)
+    by_unit = [(_find_mean(unit, means), unit) for unit in list_units(trial)]
+    mean = sum(brought for brought, _ in by_unit)
     chances, best = np.zeros(trial.arms), 0.0
     chances[choices], best = _compare(beliefs[choices])
 
@@ -98,7 +103,9 @@ def analyse(
         leads=tuple(compare(leader, arm) for arm in choices if arm != leader),
         probabilities=dict(zip(names, chances.tolist(), strict=True)),
         loss=mean * max(best - float(means[leader]), 0.0),
-        lost=mean * float((best - means[trial.played]).sum()) if len(slots) > 1 else None,
+        lost=sum(brought * float((best - means[unit.played]).sum()) for brought, unit in by_unit)
+        if len(slots) > 1
+        else None,
         history=tuple(
             Look(int(slots[look]), tuple(compare(arm, control, look) for arm in others))
             for look in looks

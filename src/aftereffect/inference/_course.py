@@ -23,7 +23,6 @@ from aftereffect._core import (
     show_amount,
 )
 from aftereffect.errors import ParameterError
-from aftereffect.inference._scores import list_segments
 from aftereffect.inference._sequence import (
     EFFECTS,
     Evidence,
@@ -31,7 +30,8 @@ from aftereffect.inference._sequence import (
     find_intervals,
     weigh_evidence,
 )
-from aftereffect.inference._trial import Trial, check_trial
+from aftereffect.inference._trial import Trial, UnitTrial, check_trials, list_units
+from aftereffect.inference._unit_scores import list_bets
 from aftereffect.rewards import SLOT_LENGTHS, SlotName
 
 #: The most designs of a plan, and characters of its texts.
@@ -62,7 +62,7 @@ class Course(NamedTuple):
     stop: int | None
 
 
-def follow(trial: Trial, stop_when_loss_below: float, level: float = 0.95) -> Course:
+def follow(trial: Trial | UnitTrial, stop_when_loss_below: float, level: float = 0.95) -> Course:
     """What `analyse` would have said whenever a block had settled, and when its rule stopped.
 
     Parameters
@@ -74,8 +74,8 @@ def follow(trial: Trial, stop_when_loss_below: float, level: float = 0.95) -> Co
     level
         The probability with which all intervals hold.
     """
-    check_trial(trial)
-    segments, control = list_segments(trial), trial.control
+    check_trials(trial)
+    segments, control = list_bets(trial), trial.control
     alpha = (1 - level) / math.comb(trial.arms, 2)
 
     @cache
@@ -98,7 +98,8 @@ def follow(trial: Trial, stop_when_loss_below: float, level: float = 0.95) -> Co
     up_to = np.prod(np.cumsum(beliefs, axis=2), axis=0)
     best = np.diff(up_to, axis=1, prepend=0.0) @ lifts
     leaders = np.argmax(means, axis=1)
-    losses = _find_means(trial, slots[looks], means) * np.maximum(best - means.max(axis=1), 0.0)
+    brought = sum(_find_means(unit, slots[looks], means) for unit in list_units(trial))
+    losses = brought * np.maximum(best - means.max(axis=1), 0.0)
     stop = None
     for at in np.flatnonzero(losses < stop_when_loss_below):
         leader = int(leaders[at])

@@ -26,9 +26,11 @@ from aftereffect.inference._trial import (
 #: there are so many times as many.
 _FIRST_WINDOWS, _AGAIN = 12, 1.3
 #: The most blocks of a segment: its memory grows with their square.
-_MAX_BLOCKS = 100
+MAX_BLOCKS = 100
 #: Residuals beyond so many deviations are cut in scores: totals have bursts.
 _CUT = 1.5
+#: The largest bet on one block: totals have bursts.
+_MAX_BET = 4.0
 
 
 class View(NamedTuple):
@@ -74,15 +76,44 @@ class Segment(NamedTuple):
         """The scores of the blocks, by block, under several lifts of all arms: one per column."""
         left = view.values[:, None] - np.log(view.parts @ np.exp(lifts)) - view.tilts @ lifts
         residuals = add_delayed(self.filter, left)[len(left) - self.loads.shape[1] :]
-        scores: Matrix = self.loads @ _cut(residuals)
+        scores: Matrix = self.loads @ cut(residuals)
         return scores
 
     def expect(self, arm: int, lift: float) -> Matrix:
         """What a lift of an arm adds to each score: if another arm is drawn, and if this one is."""
         around = self.around[arm]
-        if_other = (self.loads * _cut(lift * around)).sum(axis=1)
-        if_this = (self.loads * _cut(lift * (around + self.loads))).sum(axis=1)
+        if_other = (self.loads * cut(lift * around)).sum(axis=1)
+        if_this = (self.loads * cut(lift * (around + self.loads))).sum(axis=1)
         return np.stack([if_other, if_this])
+
+    @property
+    def scores_per_block(self) -> int:
+        """Each block has one."""
+        return 1
+
+    def list_squares(self) -> Vector:
+        """The squares of scores; 1 on average if noise is white."""
+        view = self.views[0]
+        squares: Vector = self.score(view, view.lifts[:, None])[:, 0] ** 2 / self.own
+        return squares
+
+    def list_gains(
+        self, square: Vector, arms: tuple[int, int], sizes: Vector, effects: Vector
+    ) -> Iterator[Vector]:
+        """The logarithms of what bets bring, by size, block and effect: one view after another."""
+        arm, other = arms
+        expected = np.array([self.expect(arm, size) for size in sizes])
+        is_arm, is_other = self.draws[:, [arm, other]].T[:, :, None] > 0
+        is_either, sign = is_arm | is_other, np.where(is_arm, -1.0, 1.0)
+        chance, rest = self.chances[:, [arm, other]].T[:, :, None]
+        drawn = np.where(is_arm, chance, rest) / np.maximum(chance + rest, 1e-300)
+        if_other, if_this = np.swapaxes(expected, 0, 1)[:, :, :, None]
+        weights, middle = (if_this - if_other) / (square * self.own)[:, None], if_this + if_other
+        for view in self.views:
+            lifts = np.repeat(view.lifts[:, None], len(effects), axis=1)
+            lifts[arm] = lifts[other] + effects
+            bets = weights * (self.score(view, lifts) - middle / 2)
+            yield np.where(is_either, win(bets, drawn, sign), 0.0)
 
     @property
     def own(self) -> Vector:
@@ -91,9 +122,20 @@ class Segment(NamedTuple):
         return squares
 
 
-def _cut(residuals: Matrix) -> Matrix:
-    cut: Matrix = np.clip(residuals, -_CUT, _CUT)
-    return cut
+def cut(residuals: Matrix) -> Matrix:
+    limited: Matrix = np.clip(residuals, -_CUT, _CUT)
+    return limited
+
+
+def win(bets: Vector, drawn: Vector, sign: Vector) -> Vector:
+    """The logarithms of what bets on an arm bring: both formulas of `_sequence`.
+
+    They are divided by what stands over the line. `drawn` is the probability of what was drawn:
+    the arm, where `sign` is -1, or the other one, where it is 1.
+    """
+    limited = np.clip(bets, -_MAX_BET, _MAX_BET)
+    gains: Vector = -np.log(drawn + (1 - drawn) * np.exp(sign * limited))
+    return gains
 
 
 def list_segments(trial: Trial) -> list[Segment]:
@@ -106,21 +148,28 @@ def list_segments(trial: Trial) -> list[Segment]:
     return segments
 
 
-def _learn_baselines(trial: Trial) -> Iterator[tuple[int, int, Baseline]]:
-    """Blocks from a first to before a last, with the baseline that was learned before them."""
-    windows, whole = _FIRST_WINDOWS, len(trial.totals) // trial.window
-    if windows >= whole:  # there may not be a whole window yet
-        return
-    baselines = Baselines(trial, learn_season(trial))
+def list_looks(trial: Trial, windows: int = _FIRST_WINDOWS) -> Iterator[tuple[int, int, int]]:
+    """When a baseline is learned: blocks from a first to before a last, and windows before them."""
+    whole = len(trial.totals) // trial.window
     while windows < whole:
         slots, next_windows = windows * trial.window, int(windows * _AGAIN) + 1
         first = int(np.searchsorted(trial.starts, slots))
         last = int(np.searchsorted(trial.starts, next_windows * trial.window))
-        if np.nanmax(trial.totals[:slots], initial=0.0) > 0:
-            baseline = baselines.learn(windows)
-            for begin in range(first, last, _MAX_BLOCKS):
-                yield begin, min(begin + _MAX_BLOCKS, last), baseline
+        yield first, last, windows
         windows = next_windows
+
+
+def _learn_baselines(trial: Trial) -> Iterator[tuple[int, int, Baseline]]:
+    """Blocks from a first to before a last, with the baseline that was learned before them."""
+    # There may not be a whole window yet.
+    if len(trial.totals) // trial.window <= _FIRST_WINDOWS:
+        return
+    baselines = Baselines(trial, learn_season(trial))
+    for first, last, windows in list_looks(trial):
+        if np.nanmax(trial.totals[: windows * trial.window], initial=0.0) > 0:
+            baseline = baselines.learn(windows)
+            for begin in range(first, last, MAX_BLOCKS):
+                yield begin, min(begin + MAX_BLOCKS, last), baseline
 
 
 def _weigh_blocks(

@@ -18,13 +18,12 @@ numbers, among which the capital is divided.
 """
 
 import math
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from aftereffect._core import Matrix, Slots, Vector
-from aftereffect.inference._scores import Segment
 
 #: The largest usual effect: 28 % more, or 22 % less.
 _USUAL_EFFECT = 0.25
@@ -35,11 +34,9 @@ EFFECTS: Vector = np.concatenate([-_MORE[::-1], [0.0], _MORE])
 _SIZES, _CAPITAL = np.array([0.01, 0.02, 0.04, 0.08, 0.16]), np.array([0.1, 0.2, 0.4, 0.2, 0.1])
 #: The standard deviation of the logarithm of a lift, before anything is known.
 _PRIOR = 0.1
-#: The largest bet on one block: totals have bursts.
-_MAX_BET = 4.0
-#: How much larger squares of scores are than those of white noise at first, for how many blocks
-#: that counts, and the most that one block counts.
-_USUAL_SQUARE, _USUAL_BLOCKS, _MAX_SQUARE = 2.0, 20.0, 25.0
+#: How much larger squares of scores are than those of white noise at first, for how many scores
+#: that counts, and the most that one score counts.
+_USUAL_SQUARE, _USUAL_SCORES, _MAX_SQUARE = 2.0, 20.0, 25.0
 
 
 class Evidence(NamedTuple):
@@ -54,8 +51,48 @@ class Evidence(NamedTuple):
     slots: Slots
 
 
+class Bets(Protocol):
+    """Blocks between two times at which a baseline was learned, and what bets on them bring.
+
+    `stands_for` and `plausible` are those of a `Baseline`. A block has settled when the first
+    `slots` slots are known.
+    """
+
+    @property
+    def starts(self) -> Slots:
+        """The first slot of each block."""
+
+    @property
+    def slots(self) -> Slots:
+        """When each block has settled."""
+
+    @property
+    def stands_for(self) -> Slots:
+        """The number of the view that is like each delay; -1 if none is."""
+
+    @property
+    def plausible(self) -> Slots:
+        """The delays that may be the right one."""
+
+    @property
+    def scores_per_block(self) -> int:
+        """How many independent scores each block has."""
+
+    def list_squares(self) -> Vector:
+        """The mean square of the scores of each block; 1 if noise is white."""
+
+    def list_gains(
+        self, square: Vector, arms: tuple[int, int], sizes: Vector, effects: Vector
+    ) -> Iterator[Vector]:
+        """The logarithms of what bets bring, by size, block and effect, for one view at a time.
+
+        The effects are those of the first of two arms, relative to the other. `square` says how
+        large squares of scores are.
+        """
+
+
 def weigh_evidence(
-    segments: list[Segment], arm: int, other: int, effects: Vector = EFFECTS
+    segments: Sequence[Bets], arm: int, other: int, effects: Vector = EFFECTS
 ) -> Evidence:
     """Bet on the draws of one arm or another, for each supposed effect of the first.
 
@@ -82,10 +119,9 @@ def weigh_evidence(
     for segment, square in zip(segments, squares, strict=True):
         if not len(square):  # no block has settled since
             break
-        expected = np.array([segment.expect(arm, size) for size in sizes])
-        gains = np.array(
-            list(_list_gains(segment, square, expected, (arm, other), effects))
-        ).cumsum(axis=2)
+        gains = np.array(list(segment.list_gains(square, (arm, other), sizes, effects))).cumsum(
+            axis=2
+        )
         views = np.append(segment.stands_for, 0)
         rows = np.append(segment.plausible, delays)
         paths = np.array([_add_up(each[row][:, None] + gains[views[row]]) for row in rows])
@@ -104,38 +140,16 @@ def _add_up(logarithms: Vector) -> Matrix:
     return sums
 
 
-def _list_gains(
-    segment: Segment, square: Vector, expected: Vector, arms: tuple[int, int], effects: Vector
-) -> Iterator[Vector]:
-    """The logarithms of what bets bring, by size, block and effect: for one view after another."""
-    arm, other = arms
-    is_arm, is_other = segment.draws[:, [arm, other]].T[:, :, None] > 0
-    is_either, sign = is_arm | is_other, np.where(is_arm, -1.0, 1.0)
-    chance, rest = segment.chances[:, [arm, other]].T[:, :, None]
-    drawn = np.where(is_arm, chance, rest) / np.maximum(chance + rest, 1e-300)
-    if_other, if_this = np.swapaxes(expected, 0, 1)[:, :, :, None]
-    weights, middle = (if_this - if_other) / (square * segment.own)[:, None], if_this + if_other
-    for view in segment.views:
-        lifts = np.repeat(view.lifts[:, None], len(effects), axis=1)
-        lifts[arm] = lifts[other] + effects
-        bets = weights * (segment.score(view, lifts) - middle / 2)
-        bets = np.clip(bets, -_MAX_BET, _MAX_BET)
-        # Both formulas above, divided by what stands over the line.
-        yield np.where(is_either, -np.log(drawn + (1 - drawn) * np.exp(sign * bets)), 0.0)
-
-
-def _measure_squares(segments: list[Segment], slots: Slots) -> Vector:
+def _measure_squares(segments: Sequence[Bets], slots: Slots) -> Vector:
     """How large squares of scores were, in the blocks that had settled when a block began."""
-    scores = [
-        segment.score(segment.views[0], segment.views[0].lifts[:, None])[:, 0]
-        for segment in segments
-    ]
-    squares = np.concatenate(scores) ** 2 / np.concatenate([segment.own for segment in segments])
+    squares = np.concatenate([segment.list_squares() for segment in segments])
     starts = np.concatenate([segment.starts for segment in segments])
+    counts = np.concatenate([np.full(len(each.starts), each.scores_per_block) for each in segments])
     order = np.argsort(slots, kind="stable")
-    sums = np.append(0.0, np.cumsum(np.minimum(squares[order], _MAX_SQUARE)))
+    sums = np.append(0.0, np.cumsum((counts * np.minimum(squares, _MAX_SQUARE))[order]))
+    known = np.append(0, np.cumsum(counts[order]))
     before = np.searchsorted(slots[order], starts, side="right")
-    means: Vector = (_USUAL_BLOCKS * _USUAL_SQUARE + sums[before]) / (_USUAL_BLOCKS + before)
+    means: Vector = (_USUAL_SCORES * _USUAL_SQUARE + sums[before]) / (_USUAL_SCORES + known[before])
     return means
 
 

@@ -89,6 +89,58 @@ class Trial(NamedTuple):
         return sums
 
 
+class UnitTrial(NamedTuple):
+    """An experiment with several units, such as stores: a trial for each of them.
+
+    All have the same slots, blocks, probabilities and calendar. In each block, arms were dealt to
+    all units: given how many units had each arm, every way of giving the arms to the units was as
+    likely as every other. That is so for `unit-switchback` and `fixed-unit-switchback`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> chances, places = np.array([[0.5, 0.5]]), np.zeros(2, int)
+    >>> def make(arm):
+    ...     played = np.full(2, arm)
+    ...     return Trial(np.ones(2), played, np.array([0]), played[:1], chances, places)
+    >>> UnitTrial((make(0), make(1))).arms
+    2
+    """
+
+    units: tuple[Trial, ...]
+
+    @property
+    def arms(self) -> int:
+        """The number of arms."""
+        return self.units[0].arms
+
+    @property
+    def control(self) -> int:
+        """The number of the control."""
+        return self.units[0].control
+
+
+def list_units(trial: Trial | UnitTrial) -> tuple[Trial, ...]:
+    """The trials of all units; a trial has one."""
+    return trial.units if isinstance(trial, UnitTrial) else (trial,)
+
+
+def check_trials(trial: Trial | UnitTrial) -> None:
+    """Refuse what cannot be the record of an experiment."""
+    units = list_units(trial)
+    if not units:
+        raise ParameterError("a trial of units must have at least one unit, got none")
+    for unit in units:
+        check_trial(unit)
+    for number, unit in enumerate(units[1:], 1):
+        for name in ("starts", "probabilities", "places", "calendar", "control", "delay"):
+            if not np.array_equal(getattr(units[0], name), getattr(unit, name)):
+                raise ParameterError(
+                    f"all units must have the same {name}, as they are dealt together: unit "
+                    f"{number} has other {name} than unit 0"
+                )
+
+
 def check_trial(trial: Trial) -> None:
     """Refuse what cannot be the record of an experiment."""
     slots, blocks = len(trial.totals), len(trial.starts)

@@ -5,8 +5,12 @@ Each policy is a frozen dataclass of parameters and two plain kernels.
 
 from aftereffect._core import Params, State
 from aftereffect.policies._averages import kl_bernoulli
-from aftereffect.policies._delay_shapes import list_shapes
+from aftereffect.policies._delay_shapes import DelayShapes, list_shapes
 from aftereffect.policies._season import MAX_REMEMBERED
+from aftereffect.policies._unit_model import Posterior, learn_lifts
+from aftereffect.policies._unit_noise import Noise, apply_filter, learn_noise
+from aftereffect.policies._unit_slots import UnitSlots, blank_slots
+from aftereffect.policies._unit_windows import Windows, find_shares, see_windows, spread_arms
 from aftereffect.policies.adaptive_switchback import AdaptiveSwitchback
 from aftereffect.policies.ars_ucb import ArsKlUcb, ArsUcb, RoundRobin, Ucb1
 from aftereffect.policies.base import (
@@ -49,6 +53,7 @@ from aftereffect.policies.planned_switchback import FixedSwitchback, OptimalSwit
 from aftereffect.policies.queues import Bold, QpmD
 from aftereffect.policies.settle_ucb import SettleUcb
 from aftereffect.policies.unit_policy import UnitPolicy, unit_kernels
+from aftereffect.policies.unit_switchback import UnitSwitchback
 
 __all__ = [
     "MAX_FLOORS",
@@ -63,6 +68,7 @@ __all__ = [
     "AttributedPolicy",
     "Bold",
     "Clw",
+    "DelayShapes",
     "DelayedKlUcb",
     "DelayedLeader",
     "DelayedUcb",
@@ -78,11 +84,13 @@ __all__ = [
     "Kernels",
     "LiDexp3",
     "MiniBatch",
+    "Noise",
     "Odaaf",
     "OptimalSwitchback",
     "Params",
     "PatientBandits",
     "Policy",
+    "Posterior",
     "QpmD",
     "Recording",
     "RecordingState",
@@ -93,18 +101,28 @@ __all__ = [
     "TakeState",
     "Ucb1",
     "UnitPolicy",
+    "UnitSlots",
+    "UnitSwitchback",
+    "Windows",
     "anonymous_kernels",
+    "apply_filter",
+    "blank_slots",
     "check_anonymous",
     "check_one_unit",
+    "find_shares",
     "has_probabilities",
     "kl_bernoulli",
+    "learn_lifts",
+    "learn_noise",
     "list_shapes",
     "make_take_state",
     "map_arrays",
     "move_into",
     "named_arrays",
     "round_kernels",
+    "see_windows",
     "slot_floors",
+    "spread_arms",
     "stack_states",
     "unit_kernels",
 ]
