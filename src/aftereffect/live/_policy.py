@@ -28,7 +28,7 @@ _MIN_PLANNED_SHARE = 1 / 3
 
 
 #: The policy of experiments for which none is named, and of those with several units.
-DEFAULT_POLICY, DEFAULT_UNIT_POLICY = "adaptive-switchback", "fixed-unit-switchback"
+DEFAULT_POLICY, DEFAULT_UNIT_POLICY = "adaptive-switchback", "unit-switchback"
 
 
 def choose_policy(policy: object, units: object) -> tuple[Policy, tuple[str, ...]]:
