@@ -247,7 +247,7 @@ def read_trials(
         known[name] = {slot: row[place] for slot, row in numbers.items()}
     first = min(decisions, default=0)
     draws = {
-        slot: _Draw(slot, event.round, event.arm, event.probabilities and _read(event))
+        slot: _Draw(slot, event.round, event.arm, _read_row(event))
         for slot, event in decisions.items()
     }
     played = {slot: answer.arm for slot, answer in answers.items()}
@@ -274,7 +274,7 @@ def read_unit_trials(
     settings, arms, units = state.settings, len(state.arms), len(state.settings.units)
     decisions: dict[int, Event] = {}
     dealt: dict[int, tuple[int, ...]] = {}
-    chances: dict[int, list[list[float]] | None] = {}
+    chances: list[list[list[float]] | None] = []
     known: list[dict[int, float | None]] = [{} for _ in range(units)]
     played: list[dict[int, int | None]] = [{} for _ in range(units)]
     most = min(state.next_slot, MAX_UNIT_CELLS // (arms * units))
@@ -282,7 +282,7 @@ def read_unit_trials(
         if event.kind == "decision":
             decisions[event.slot] = event
             dealt[event.slot] = read_arms(event.units)
-            chances[event.slot] = read_chances(event.probabilities, units)
+            chances.append(read_chances(event.probabilities, units))
         elif event.kind == "total":
             for unit, arm, total, _ in read_unit_totals(event.units):
                 known[unit][event.slot], played[unit][event.slot] = total, arm
@@ -292,10 +292,8 @@ def read_unit_trials(
     trials = []
     for unit in range(units):
         draws = {
-            slot: _Draw(
-                slot, event.round, dealt[slot][unit], (rows := chances[slot]) and rows[unit]
-            )
-            for slot, event in decisions.items()
+            slot: _Draw(slot, event.round, dealt[slot][unit], None if rows is None else rows[unit])
+            for (slot, event), rows in zip(decisions.items(), chances, strict=True)
         }
         if last >= first:  # all trials have the slots up to the last total of any unit
             known[unit].setdefault(last, None)
@@ -314,8 +312,8 @@ class _Draw(NamedTuple):
     probabilities: Sequence[float] | None
 
 
-def _read(event: Event) -> list[float]:
-    chances: list[float] = json.loads(event.probabilities or "")
+def _read_row(event: Event) -> list[float] | None:
+    chances: list[float] | None = json.loads(event.probabilities or "null")
     return chances
 
 
