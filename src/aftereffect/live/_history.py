@@ -83,7 +83,7 @@ def _place(
     units: Sequence[str],
 ) -> tuple[SlotClock | None, tuple[Totals, ...], tuple[CovariateRows, ...]]:
     """The same, with a tuple per slot also where there is one unit."""
-    pasts = _read_pasts(history, covariates, units)
+    pasts = read_pasts(history, covariates, units)
     rows = [row for past in pasts for row in past.rows]
     if slot is None:
         if start is not None or timezone is not None or rows:
@@ -143,8 +143,12 @@ def _align(pasts: Sequence[Past]) -> tuple[Totals, ...]:
     return tuple(zip(*columns, strict=True))
 
 
-def _read_pasts(history: object, covariates: Sequence[str], units: Sequence[str]) -> list[Past]:
-    """What each unit observed; of one unit, if there are no others."""
+def read_pasts(history: object, covariates: Sequence[str], units: Sequence[str]) -> list[Past]:
+    """What each unit observed before slot 0; of the only one, if there are no names.
+
+    >>> [past.totals for past in read_pasts({"south": [37]}, (), ["north", "south"])]
+    [(), (37.0,)]
+    """
     if not units:
         is_file = isinstance(history, (str, os.PathLike))
         return [
