@@ -298,9 +298,8 @@ def path_of(name: str) -> str:
 
 def _row_to_json(row: TotalInput) -> dict[str, Any]:
     """A row of `tell_many` as the service takes it; the service checks it."""
-    slot = {"slot": _to_json(row.slot), "unit": row.unit} | _numbers_to_json(
-        row.covariates, row.guardrails
-    )
+    slot: dict[str, Any] = {"slot": _to_json(row.slot), "unit": row.unit}
+    slot |= _numbers_to_json(row.covariates, row.guardrails)
     if row.total is None:
         return slot | {"missing": True}
     return slot | {"total": _to_json(row.total), "arm": row.arm}

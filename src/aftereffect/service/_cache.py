@@ -65,7 +65,8 @@ class Piece(NamedTuple):
 
     `arm` and `round` are those of the last slot of the piece, or None if that slot was skipped.
     With several units, there is no `arm`, the total of a slot is the mean over its units, and each
-    unit has a pull. `pulls` counts from the first slot of the experiment to the last slot of the piece.
+    unit has a pull. `pulls` counts from the first slot of the experiment to the last slot of the
+    piece.
     """
 
     first: int

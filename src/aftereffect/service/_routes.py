@@ -358,7 +358,13 @@ async def history(
         int, Query(ge=-1, le=MAX_LIVE_SLOTS, description="Return only slots after this one.")
     ] = -1,
     limit: Annotated[
-        int, Query(ge=1, le=MAX_HISTORY, description="Return at most this many slots.")
+        int,
+        Query(
+            ge=1,
+            le=MAX_HISTORY,
+            description="Return at most this many slots; with several units so many rows, but those "
+            "of at least one slot.",
+        ),
     ] = 1_000,
 ) -> Response:
     """The history: the decision and the total of each slot."""

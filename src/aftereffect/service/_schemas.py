@@ -175,8 +175,8 @@ class NewExperiment(Strict):
         str | None,
         Field(
             max_length=_MAX_POLICY,
-            description=f"The spec string of a policy. By default {DEFAULT_POLICY}, and with several "
-            f"units {DEFAULT_UNIT_POLICY}.",
+            description="The spec string of a policy. By default "
+            f"{DEFAULT_POLICY}, and with several units {DEFAULT_UNIT_POLICY}.",
             examples=[DEFAULT_POLICY, "ars-ucb(alpha=1)"],
         ),
     ] = None
