@@ -362,8 +362,8 @@ async def history(
         Query(
             ge=1,
             le=MAX_HISTORY,
-            description="Return at most this many slots; with several units so many rows, but those "
-            "of at least one slot.",
+            description="Return at most this many slots; with several units so many rows, but "
+            "those of at least one slot.",
         ),
     ] = 1_000,
 ) -> Response:
