@@ -43,7 +43,7 @@ MAX_COMPARED = 40
 #: The most slots that are read, the first ones, times the number of arms.
 MAX_CELLS = 120_000
 #: The same where there are several units, times their number: their analysis works on whole arrays.
-MAX_UNIT_CELLS = 1_200_000
+MAX_UNIT_CELLS = 800_000
 #: The most rounds that are read, the first ones.
 MAX_ROUNDS = 4_000
 
