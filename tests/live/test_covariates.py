@@ -11,7 +11,7 @@ import pytest
 import aftereffect as ae
 from aftereffect._core import spec
 from aftereffect.delays import ARM, TOTAL
-from aftereffect.live import SlotRecord, _slot_state, chain_start, make_state
+from aftereffect.live import SlotRecord, _slotwise_state, chain_start, make_state
 from aftereffect.live._snapshots import restore_state, take_snapshot
 from aftereffect.live.settings import SLOT_COLUMNS
 from aftereffect.simulation import Task, prepare, run_batch
@@ -113,7 +113,7 @@ def test_the_adaptive_switchback_remembers_them(tmp_path):
 @pytest.mark.compiled
 def test_a_state_that_grows_or_is_read_from_a_snapshot_is_the_same(tmp_path, monkeypatch):
     whole = play(create(), 60)
-    monkeypatch.setattr(_slot_state, "_ROOM", 4)
+    monkeypatch.setattr(_slotwise_state, "_ROOM", 4)
     monkeypatch.setattr("aftereffect.live._snapshots._SNAPSHOT_EVENTS", 1)
     url = f"sqlite:///{tmp_path}/live.db"
     create(url, start=whole.settings.start).close()
