@@ -5,7 +5,7 @@ BIN := .venv/bin
 # the environment says not to. Then pip need not compile all that it installs.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: docs pictures dist matrix neighbours paper test test-fast oracles tests-all tests-fast style types layers demo crash-test fuzz bench bench-field bench-live test-gpu bench-gpu bench-service bench-lag arm-order real inference planning new-arms restated regret lint system clean help
+.PHONY: docs pictures dist matrix neighbours paper test test-fast oracles tests-all tests-fast style types layers demo crash-test fuzz bench bench-field bench-live test-gpu bench-gpu bench-service bench-lag arm-order real inference planning new-arms restated units regret lint system clean help
 
 help:
 	@echo "make paper        reproduce the paper into paper/: figures, and a report on its claims"
@@ -27,6 +27,7 @@ help:
 	@echo "make inference    how often answers to \"who won?\" are wrong, and how soon they come, into docs/inference.md"
 	@echo "make planning     whether plans keep what they promise in weeks that they have not seen, into docs/planning.md"
 	@echo "make new-arms     what an arm costs that is added while an experiment runs, beside one from the start"
+	@echo "make units        how soon experiments with several units stop, and what they lose, into docs/units.md"
 	@echo "make restated     what is lost when every total is restated for three days, beside clean totals"
 	@echo "make bench-field  measure other libraries and hand-written loops at the same work, and put the table into docs/field.md"
 	@echo "make test-gpu     compare the engine cuda with the CPU, on a machine with an NVIDIA GPU"
@@ -140,6 +141,9 @@ new-arms: .venv/installed-live
 restated: .venv/installed-live
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/restated.py
 
+units: .venv/installed-simulation,plot
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/units.py docs/units.md
+
 bench-field: .venv/installed-simulation,plot
 	$(BIN)/python benchmarks/field.py --write docs/field.md
 
@@ -195,4 +199,4 @@ $(BIN)/python:
 	$(PYTHON) -m venv .venv
 
 clean:
-	rm -rf .venv .venv-field paper paper-quick beyond beyond-quick regret inference planning build dist docs/_build docs/generated .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-field paper paper-quick beyond beyond-quick regret inference planning units build dist docs/_build docs/generated .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -36,8 +36,10 @@ SLOTS, REPLICATIONS, SEED = 10_000, 2**20, 7
 GPU_ENGINES: tuple[EngineChoice, ...] = ("cuda", "cuda-single")
 #: Replications on a CPU, for each core: of UCB1, of other policies, and of switchbacks.
 ON_CPU, OTHERS_ON_CPU, DEMAND_ON_CPU = 4_000, 400, 100
-POLICIES = ("ucb1", "exp3", "delayed-kl-ucb", "ars-kl-ucb", "settle-ucb", "ars-ucb", "ars-clw")
+POLICIES = ("ucb1", "exp3", "ars-kl-ucb", "settle-ucb", "ars-ucb", "ars-clw")
 OTHER_DELAYS = ("uniform-delay(30, 39)", "geometric(0.9)", "power-law(2)")
+ORACLES = ("delayed-kl-ucb", "attributed-kl-ucb")
+ORACLE_DELAYS = ("immediate", "interval(30, 39)", "uniform-delay(10, 30)")
 #: Slots and replications that show what single precision changes as sums grow.
 MANY_SLOTS, MANY_SLOTS_REPLICATIONS = 10**6, 2**17
 #: Policies that look at every slot, with slots and replications: eight weeks of hours, or one week
@@ -146,7 +148,9 @@ def measure_others() -> list[list[str]]:
     """A row for each policy and delay on the GPU, beside one CPU core."""
     pairs = [(policy, ae.StochasticBandit(NINE, ae.Interval(30, 39))) for policy in POLICIES]
     pairs += [("ucb1", ae.StochasticBandit(NINE, delay)) for delay in OTHER_DELAYS]
-    pairs.append(("delayed-kl-ucb", ae.StochasticBandit(NINE)))
+    pairs += [
+        (policy, ae.StochasticBandit(NINE, delay)) for policy in ORACLES for delay in ORACLE_DELAYS
+    ]
     count, rows = REPLICATIONS // 4, []
     for policy, bandit in pairs:
         speeds, times, regrets = [], [], []

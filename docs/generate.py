@@ -37,7 +37,7 @@ PACKAGES = {
 #: Names that documents use, though they are exported by a family only.
 OF_FAMILIES = {
     "gym": ("AftereffectEnv", "AftereffectVectorEnv"),
-    "inference": ("Trial", "analyse"),
+    "inference": ("Trial", "UnitTrial", "analyse"),
     "live": (
         *("CommandHook", "ExperimentLike", "FeedForm", "FileReport", "FolderFeed", "Notice"),
         *("Notifier", "Storage", "Webhook", "read_totals_file", "read_totals_query"),

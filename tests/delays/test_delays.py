@@ -51,7 +51,7 @@ def test_the_reach_is_the_last_lag_with_a_share(delay):
 def test_arrivals_follow_the_lag_law(delay):
     rng = np.random.default_rng(3)
     draws = 400
-    kernel, table, size = delay.slotwise_recipe(1_999)
+    kernel, table, size, first, _ = delay.slotwise_recipe(1_999)
     memory = np.zeros((2, size))
     for _ in range(draws):
         kernel(memory, table[None, :], 0, 0, 1.0, rng)
@@ -60,6 +60,7 @@ def test_arrivals_follow_the_lag_law(delay):
     expected = delay.share(np.arange(size))
     error = np.sqrt(np.maximum(expected * (1 - expected) / draws, 1e-20))
     assert (np.abs(landed / draws - expected) <= 5 * error).all()
+    assert first == np.flatnonzero(expected)[0]
 
 
 @pytest.mark.parametrize(

@@ -138,13 +138,15 @@ def test_results_depend_on_every_spec_and_every_kernel_of_ours():
     assert {module for module in uncovered if module.startswith("aftereffect")} == set()
     drivers = {
         (policy.kernels(), bandit.engine(engine, 100).kernels): policy.initial(3)
-        for policy in (
-            *samples.POLICIES,
-            *samples.SLOT_POLICIES,
-            *samples.ATTRIBUTED_POLICIES,
-        )
+        for policy in (*samples.POLICIES, *samples.SLOT_POLICIES)
         for bandit in (*samples.BANDITS, *samples.ADVERSARIAL, *samples.DEMAND)
         for engine in ENGINES
+    }
+    drivers |= {
+        (policy.kernels(), bandit.attributed(100).kernels): policy.initial(3)
+        for policy in samples.ATTRIBUTED_POLICIES
+        for bandit in (*samples.BANDITS, *samples.ADVERSARIAL)
+        if not bandit.delay.depends_on_play
     }
     modules = {
         function.__module__

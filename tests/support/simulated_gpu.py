@@ -44,6 +44,7 @@ CASES = (
     ("bold(exp3)", THREE("per-arm([uniform-delay(0, 9), interval(2, 3), immediate])"), 60),
     ("adaptive-switchback(delay=interval(0, 2))", SEASONAL, 8),
     ("delayed-kl-ucb", THREE("uniform-delay(0, 4)"), 40),
+    ("delayed-kl-ucb", THREE("interval(3, 8)"), 40),
 )
 
 

@@ -191,15 +191,30 @@ class Feed(NamedTuple):
     find_row: Callable[[Memory, World, int], int]
 
 
+class Parts(NamedTuple):
+    """How an oracle learns which parts of which pulls arrive in a slot.
+
+    The last pulls and slots are columns of the memory. ``find_next(memory, world, here, before)``
+    is the largest lag below `before` of which a part arrives in the slot of column `here`; -1 if
+    there is none. ``take(memory, world, arm, pull, lag)`` is the share of the pull in column `pull`
+    that arrives at that lag, and whether it is the last.
+    """
+
+    find_next: Callable[[Memory, World, int, int], int]
+    take: Callable[[Memory, World, int, int, int], tuple[float, bool]]
+
+
 class WorldKernels(NamedTuple):
     """How a bandit answers: the total of a round's window, and the regret of the round.
 
-    Totals come at once, and there is no history, unless it has a feed.
+    Totals come at once, and there is no history, unless it has a feed. For oracles it has parts,
+    and `collect` returns the whole reward of a pull.
     """
 
     collect: Collect
     count_regret: CountRegret
     feed: Feed | None = None
+    parts: Parts | None = None
 
 
 class Engine(NamedTuple):

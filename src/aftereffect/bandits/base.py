@@ -20,7 +20,6 @@ from aftereffect.delays import (
     TRACE_ROWS,
     Delay,
     DelayFacts,
-    attributed_memory,
     play_slots,
     record_slots,
 )
@@ -32,6 +31,8 @@ ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 #: Of the tables of a delay and what one replication remembers; each thread has its own of the
 #: latter.
 MAX_TABLE_BYTES = 128 * 2**20
+#: The most pulls that an oracle can wait for at a time: it may keep much of each.
+MAX_PENDING = 2**12
 
 
 class Bandit(Spec, ABC):
@@ -141,14 +142,17 @@ class RewardBandit(Bandit):
 
     def count_pending(self) -> int:
         pending = self.delay.count_pending(self.arms)
-        rows, columns = attributed_memory(pending)
-        self._check_bytes(8 * rows * columns, "for an oracle")
+        if pending > MAX_PENDING:
+            raise ParameterError(
+                f"{shorten(str(self.delay))} leaves {pending:,} pulls pending at a time, "
+                f"but an oracle can wait for at most {MAX_PENDING:,}: use shorter lags"
+            )
         return pending
 
     def attributed(self, horizon: int) -> Engine:
         rewards, count_regret = self._kernels(horizon)
-        collect, rows, tables, memory = self.delay.attributed(self.arms, rewards)
-        kernels = WorldKernels(collect, count_regret)
+        collect, parts, rows, tables, memory = self.delay.attributed(self.arms, rewards)
+        kernels = WorldKernels(collect, count_regret, parts=parts)
         return Engine(kernels, self._world(horizon, rows, tables), memory)
 
     def tracer(self, horizon: int) -> Engine:

@@ -4,15 +4,11 @@ Each delay is one file: its law, and how the slotwise and the roundwise engine s
 `aftereffect.delays.base` for how to add one.
 """
 
+from aftereffect.delays._attributed import AttributedEngine
 from aftereffect.delays._engines import (
     ARM,
     ARRIVALS,
-    ARRIVED,
     LAST,
-    PARTS_LEFT,
-    PENDING_ARM,
-    PENDING_REWARD,
-    PENDING_SHARES,
     REWARD,
     SLOTWISE_ROWS,
     TOTAL,
@@ -24,11 +20,11 @@ from aftereffect.delays._engines import (
     Size,
     SlotwiseEngine,
     Step,
-    attributed_memory,
     play_slots,
     record_slots,
     take_arrivals,
 )
+from aftereffect.delays._parts import ARRIVED, PENDING_ARM, PENDING_REWARD
 from aftereffect.delays.base import (
     NEGLIGIBLE_TAIL,
     ArmwiseDelay,
@@ -51,15 +47,14 @@ __all__ = [
     "ARRIVED",
     "LAST",
     "NEGLIGIBLE_TAIL",
-    "PARTS_LEFT",
     "PENDING_ARM",
     "PENDING_REWARD",
-    "PENDING_SHARES",
     "REWARD",
     "SLOTWISE_ROWS",
     "TOTAL",
     "TRACE_ROWS",
     "ArmwiseDelay",
+    "AttributedEngine",
     "ClosedForm",
     "CollectRow",
     "Delay",
@@ -84,7 +79,6 @@ __all__ = [
     "SlotwiseEngine",
     "Step",
     "UniformDelay",
-    "attributed_memory",
     "play_slots",
     "record_slots",
     "take_arrivals",

@@ -30,7 +30,7 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from itertools import groupby
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -49,7 +49,7 @@ from aftereffect._core import (
 )
 from aftereffect.errors import ParameterError
 
-K = TypeVar("K", bound=Callable[..., Any])
+K = TypeVar("K", bound=Hashable)
 L = TypeVar("L", bound=Hashable)
 
 #: ``kernel(memory, tables, row, source, key, t, slots, window, rng)``: what one delay contributes
@@ -61,6 +61,15 @@ CollectRow: TypeAlias = Callable[
 #: ``deposit(memory, tables, row, slot, reward, rng)``: add one reward to the slots where it
 #: arrives.
 Deposit: TypeAlias = Callable[[Memory, Matrix, int, int, float, np.random.Generator], None]
+#: ``note(memory, tables, row, slot, rng)``: draw when the parts of a pull arrive, and remember it.
+NotePull: TypeAlias = Callable[[Memory, Matrix, int, int, np.random.Generator], None]
+#: ``find_next(memory, tables, rows, first, end, here, before)``: the largest lag below `before` of
+#: a part that arrives now, in column `here`, from a pull of an arm with a row from `first` on and
+#: before `end`; -1 if there is none.
+FindNextPart: TypeAlias = Callable[[Memory, Matrix, Slots, int, int, int, int], int]
+#: ``take(memory, tables, row, pull, lag)``: the share of the pull in that column which arrives at
+#: the lag, and whether it is the last.
+TakePart: TypeAlias = Callable[[Memory, Matrix, int, int, int], tuple[float, bool]]
 #: ``step(memory, world, slot, arm, begins, rng)``: pull once and return the slot's total; `begins`
 #: says whether a round does.
 Step: TypeAlias = Callable[[Memory, World, int, int, bool, np.random.Generator], float]
@@ -70,21 +79,34 @@ Step: TypeAlias = Callable[[Memory, World, int, int, bool, np.random.Generator],
 SLOTWISE_ROWS = ARRIVALS, LAST = range(2)
 #: The last rows of a tracer's memory, with one column per slot.
 TRACE_ROWS = ARM, TOTAL, REWARD = range(-3, 0)
-#: The memory of the attributed engine. First the shares of the latest pull, by the slot in which
-#: they arrive (the ring of the slotwise engine, for a reward of 1); then by pull its arm, its
-#: reward, what of it has arrived, and how many parts are to come; then the shares of all pulls.
-PENDING_ARM, PENDING_REWARD, ARRIVED, PARTS_LEFT, PENDING_SHARES = range(1, 6)
 #: Where the tails begin in a table of the roundwise kernel. As many shares as the reach and one
 #: more follow.
 TAILS = 2
+#: Where the shares begin in a table of `deposit_shares`.
+SHARES = 2
+
+
+class PartKernels(NamedTuple):
+    """How an oracle learns which parts of which pulls arrive; `rows` of the memory serve that."""
+
+    note: NotePull
+    find_next: FindNextPart
+    take: TakePart
+    rows: int
 
 
 class Recipe(NamedTuple, Generic[K]):
-    """How an engine simulates one delay: a kernel, its table, how many numbers it remembers."""
+    """How an engine simulates one delay: a kernel, its table, how many numbers it remembers.
+
+    Nothing arrives before the first lag. Oracles learn of parts by the kernels `parts`, which read
+    the same table; without any, of what a `Deposit` leaves.
+    """
 
     kernel: K
     table: Vector
     memory: int
+    first: int = 0
+    parts: PartKernels | None = None
 
 
 class Size(NamedTuple):
@@ -112,7 +134,7 @@ class SlotwiseEngine(NamedTuple):
     memory: tuple[int, int]
 
 
-class _Group(NamedTuple, Generic[K]):
+class Group(NamedTuple, Generic[K]):
     """The rows, from `first` on and before `end`, that one kernel serves."""
 
     kernel: K
@@ -120,10 +142,10 @@ class _Group(NamedTuple, Generic[K]):
     end: int
 
 
-class _Layout(NamedTuple, Generic[K]):
+class Layout(NamedTuple, Generic[K]):
     rows: Slots
     tables: Matrix
-    groups: tuple[_Group[K], ...]
+    groups: tuple[Group[K], ...]
     memory: int
 
 
@@ -131,7 +153,7 @@ def build_roundwise(
     laws: Sequence[L], recipe_of: Callable[[L], Recipe[CollectRow]], rewards: RewardSource
 ) -> RoundwiseEngine:
     """The engine for arms with these laws of lags."""
-    rows, tables, groups, memory = _lay_out(laws, recipe_of)
+    rows, tables, groups, memory = lay_out(laws, recipe_of)
     return RoundwiseEngine(_collect_groups(groups, rewards), rows, tables, (len(tables), memory))
 
 
@@ -139,27 +161,9 @@ def build_slotwise(
     laws: Sequence[L], recipe_of: Callable[[L], Recipe[Deposit]], rewards: RewardSource
 ) -> SlotwiseEngine:
     """The engine for arms with these laws of lags."""
-    rows, tables, groups, memory = _lay_out(laws, recipe_of)
+    rows, tables, groups, memory = lay_out(laws, recipe_of)
     step = _pull_and_deposit(rewards, _deposit_by_row(groups))
     return SlotwiseEngine(step, rows, tables, (len(SLOTWISE_ROWS), memory))
-
-
-def build_attributed(
-    laws: Sequence[L], recipe_of: Callable[[L], Recipe[Deposit]], rewards: RewardSource
-) -> RoundwiseEngine:
-    """The engine that says which shares of a pull's reward arrive when, for arms with these laws.
-
-    Its `collect` draws one pull, leaves the shares in the ring `ARRIVALS` and returns the reward.
-    It draws what the slotwise engine draws.
-    """
-    rows, tables, groups, memory = _lay_out(laws, recipe_of)
-    collect = _pull_and_share(rewards, _deposit_by_row(groups))
-    return RoundwiseEngine(collect, rows, tables, attributed_memory(memory))
-
-
-def attributed_memory(pending: int) -> tuple[int, int]:
-    """The shape of its memory where at most so many pulls are pending at a time."""
-    return PENDING_SHARES + pending, pending
 
 
 def count_bytes(sizes: Sequence[Size], engine: str) -> int:
@@ -169,7 +173,7 @@ def count_bytes(sizes: Sequence[Size], engine: str) -> int:
     return 8 * (tables + rows * max(size.memory for size in sizes))
 
 
-def _lay_out(laws: Sequence[L], recipe_of: Callable[[L], Recipe[K]]) -> _Layout[K]:
+def lay_out(laws: Sequence[L], recipe_of: Callable[[L], Recipe[K]]) -> Layout[K]:
     """Equal laws share a row, and rows with the same kernel stand together."""
     recipes = {law: recipe_of(law) for law in dict.fromkeys(laws)}
     kernels = list(dict.fromkeys(recipe.kernel for recipe in recipes.values()))
@@ -181,14 +185,14 @@ def _lay_out(laws: Sequence[L], recipe_of: Callable[[L], Recipe[K]]) -> _Layout[
     groups = []
     for kernel, same in groupby(ordered, key=lambda law: recipes[law].kernel):
         rows = [row_of[law] for law in same]
-        groups.append(_Group(kernel, rows[0], rows[-1] + 1))
+        groups.append(Group(kernel, rows[0], rows[-1] + 1))
     rows_of_arms = np.array([row_of[law] for law in laws], dtype=np.int64)
     memory = max(recipe.memory for recipe in recipes.values())
-    return _Layout(rows_of_arms, tables, tuple(groups), memory)
+    return Layout(rows_of_arms, tables, tuple(groups), memory)
 
 
 @cache
-def _collect_groups(groups: tuple[_Group[CollectRow], ...], rewards: RewardSource) -> Collect:
+def _collect_groups(groups: tuple[Group[CollectRow], ...], rewards: RewardSource) -> Collect:
     """The total over all rows: one is pulled, the others bring what is pending."""
     (kernel, first, end), *rest = groups
     key_of, no_arm = rewards.key_of, rewards.no_arm
@@ -228,7 +232,7 @@ def _collect_groups(groups: tuple[_Group[CollectRow], ...], rewards: RewardSourc
 
 
 @cache
-def _deposit_by_row(groups: tuple[_Group[Deposit], ...]) -> Deposit:
+def _deposit_by_row(groups: tuple[Group[Deposit], ...]) -> Deposit:
     """Deposit by the kernel that a row belongs to."""
     (kernel, _, end), *rest = groups
     if not rest:
@@ -270,26 +274,6 @@ def _pull_and_deposit(rewards: RewardSource, deposit: Deposit) -> Step:
         return take_arrivals(memory, slot)
 
     return step
-
-
-@cache
-def _pull_and_share(rewards: RewardSource, deposit: Deposit) -> Collect:
-    one, key_of = rewards.one, rewards.key_of
-
-    def collect(
-        memory: Memory,
-        world: World,
-        t: int,
-        arm: int,
-        slots: int,
-        window: int,
-        rng: np.random.Generator,
-    ) -> float:
-        reward = one(world.source, key_of(world, arm), t, rng)
-        deposit(memory, world.tables, world.rows[arm], t, 1.0, rng)
-        return reward
-
-    return collect
 
 
 def take_arrivals(memory: Memory, slot: int) -> float:
@@ -378,15 +362,23 @@ def share_table(shares: Vector, tails: Vector) -> Vector:
     return np.concatenate([[len(shares) - 1, first], tails[:-1][::-1], shares[::-1]])
 
 
+def deposit_table(shares: Vector) -> Vector:
+    """The table of `deposit_shares`: the last lag with a share, the first, all shares by lag."""
+    lags = np.flatnonzero(shares)
+    ends = [lags[-1], lags[0]] if len(lags) > 0 else [0, 0]  # none arrives within the horizon
+    return np.concatenate([ends, shares])
+
+
 def deposit_shares(
     memory: Memory, tables: Matrix, row: int, slot: int, reward: float, rng: np.random.Generator
 ) -> None:
-    """Add a fixed share of the reward at each lag; the table holds the reach, then the shares."""
+    """Add a fixed share of the reward at each lag from the first to the last."""
     if reward > 0.0:
-        here, lags = slot % memory.shape[1], int(tables[row, 0]) + 1
-        straight = min(lags, memory.shape[1] - here)  # before the ring begins anew
-        _add_shares(memory, tables, row, here, 1, straight, reward)
-        _add_shares(memory, tables, row, 0, 1 + straight, lags - straight, reward)
+        first = int(tables[row, 1])
+        cell, lags = (slot + first) % memory.shape[1], int(tables[row, 0]) + 1 - first
+        share, straight = SHARES + first, min(lags, memory.shape[1] - cell)
+        _add_shares(memory, tables, row, cell, share, straight, reward)  # until the ring's end
+        _add_shares(memory, tables, row, 0, share + straight, lags - straight, reward)
 
 
 def _add_shares(

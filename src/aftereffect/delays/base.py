@@ -5,7 +5,8 @@ To add a delay, derive a frozen dataclass from the class that fits, and register
 - `FiniteLagLaw`, if every reward is cut into the same finitely many shares: give `shares`.
 - `RandomLag`, if a reward arrives whole at a random lag: give `shares`, `lag_kernel`, `lag_table`.
 - `LagLaw`, for any other law of lags: give its numbers. Both engines cut every reward into the
-  expected shares; override the two recipes where that is wrong or slow.
+  expected shares; override the two recipes where that is wrong or slow. Oracles go by the slotwise
+  one.
 - `Delay`, if lags depend on the play.
 
 `PerArm` gives each arm a delay of its own.
@@ -30,22 +31,25 @@ from aftereffect._core import (
     check_sequence,
     register,
 )
+from aftereffect.delays._attributed import AttributedEngine, build_attributed
 from aftereffect.delays._engines import (
+    SHARES,
     CollectRow,
     Deposit,
     Recipe,
     RoundwiseEngine,
     Size,
     SlotwiseEngine,
-    build_attributed,
     build_roundwise,
     build_slotwise,
     collect_shares,
     count_bytes,
     deposit_shares,
+    deposit_table,
     look_up,
     share_table,
 )
+from aftereffect.delays._parts import SHARE_PARTS
 from aftereffect.errors import ParameterError
 
 #: Oracles are not told of parts that arrive after the lag at which the tail has fallen to this,
@@ -101,8 +105,8 @@ class Delay(Spec, ABC):
         """The most pulls whose rewards an oracle waits for at a time, the latest among them."""
         self._refuse_oracles()
 
-    def attributed(self, arms: int, rewards: RewardSource) -> RoundwiseEngine:
-        """How to simulate a slot for an oracle: which shares of its pull arrive when."""
+    def attributed(self, arms: int, rewards: RewardSource) -> AttributedEngine:
+        """How to simulate a slot for an oracle: which parts of which pulls arrive in it."""
         self._refuse_oracles()
 
     def _refuse_oracles(self) -> NoReturn:
@@ -147,7 +151,7 @@ class ArmwiseDelay(Delay):
     def count_pending(self, arms: int) -> int:
         return max(law.known_reach for law in self.by_arm(arms)) + 1
 
-    def attributed(self, arms: int, rewards: RewardSource) -> RoundwiseEngine:
+    def attributed(self, arms: int, rewards: RewardSource) -> AttributedEngine:
         laws = self.by_arm(arms)
         return build_attributed(laws, lambda law: law.slotwise_recipe(law.known_reach), rewards)
 
@@ -255,13 +259,13 @@ class LagLaw(ArmwiseDelay):
     def slotwise_recipe(self, horizon: int) -> Recipe[Deposit]:
         """How the slotwise engine simulates this law."""
         reach = self.reach_within(horizon)
-        table = np.append(reach, self.share(np.arange(reach + 1)))
-        return Recipe(deposit_shares, table, reach + 1)
+        table = deposit_table(self.share(np.arange(reach + 1)))
+        return Recipe(deposit_shares, table, reach + 1, int(table[1]), SHARE_PARTS)
 
     def slotwise_size(self, horizon: int) -> Size:
         """How many numbers that takes."""
         reach = self.reach_within(horizon)
-        return Size(reach + 2, reach + 1)
+        return Size(SHARES + reach + 1, reach + 1)
 
 
 class FiniteLagLaw(LagLaw):

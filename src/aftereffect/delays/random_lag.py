@@ -1,10 +1,8 @@
 """Delays after which a reward arrives whole, at a random lag."""
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TypeAlias
 
 import numpy as np
 
@@ -20,11 +18,9 @@ from aftereffect._core import (
     register,
 )
 from aftereffect.delays._engines import ARRIVALS, CollectRow, Deposit, Recipe, Size, normalise
+from aftereffect.delays._parts import DrawLag, list_parts
 from aftereffect.delays.base import ClosedForm, FiniteLagLaw
 from aftereffect.errors import ParameterError
-
-#: ``draw(tables, row, rng)``: one random lag, by the table in that row.
-DrawLag: TypeAlias = Callable[[Matrix, int, np.random.Generator], int]
 
 
 class RandomLag(FiniteLagLaw):
@@ -57,7 +53,9 @@ class RandomLag(FiniteLagLaw):
         return Size(len(self.lag_table()), self.reach + 1)
 
     def slotwise_recipe(self, horizon: int) -> Recipe[Deposit]:
-        return Recipe(_deposit_whole(self.lag_kernel()), self.lag_table(), self.reach + 1)
+        draw_lag, table = self.lag_kernel(), self.lag_table()
+        first, parts = int(np.flatnonzero(self.shares)[0]), list_parts(draw_lag)
+        return Recipe(_deposit_whole(draw_lag), table, self.reach + 1, first, parts)
 
     def slotwise_size(self, horizon: int) -> Size:
         return self.roundwise_size(horizon)

@@ -3,7 +3,7 @@
 An experiment draws an arm for each block of slots, with known probabilities. That alone makes the
 intervals right if arms do not differ, whatever the totals are like. A model of totals, learned on
 the way, makes them narrow. Read the modules in this order: `_trial`, `_baseline`, `_scores`,
-`_sequence`, `_unit_scores`, `_analysis`, `_course`, `results`, `guardrails`.
+`_sequence`, `_unit_baseline`, `_unit_scores`, `_analysis`, `_course`, `results`, `guardrails`.
 """
 
 from aftereffect.inference._analysis import LEVELS, analyse

@@ -304,9 +304,10 @@ class ExpectedState(NamedTuple):
 
 
 class ExpectedParams(NamedTuple):
-    """The share that arrives at each lag that counts, and 1 + epsilon."""
+    """The share that arrives at each lag that counts, the first lag with one, and 1 + epsilon."""
 
     shares: Vector
+    first: int
     factor: float
 
 
@@ -319,10 +320,17 @@ def note_pull(state: ExpectedState, t: int, arm: int) -> None:
 def expect_arrivals(state: ExpectedState, params: ExpectedParams, t: int) -> None:
     """Add the shares of earlier pulls that should have arrived in the last slot, t - 1."""
     lags = params.shares.shape[0]
-    for lag in range(min(lags, t)):
-        if params.shares[lag] > 0.0:
-            arm = int(state.last_arms[(t - 1 - lag) % lags])
-            state.expected[arm] += params.shares[lag]
+    pull = (t - 1 - params.first) % lags
+    arm = int(state.last_arms[pull])
+    expected = state.expected[arm]  # written back when the arm changes, which is rarely
+    for lag in range(params.first, min(lags, t)):
+        pulled = int(state.last_arms[pull])
+        if pulled != arm:
+            state.expected[arm] = expected
+            arm, expected = pulled, state.expected[pulled]
+        expected += params.shares[lag]
+        pull = pull - 1 if pull > 0 else lags - 1
+    state.expected[arm] = expected
 
 
 def arrive_expected(
@@ -400,7 +408,9 @@ class _FromExpectedArrivals(AttributedPolicy):
         return ExpectedState(np.zeros(arms), np.zeros(arms), np.zeros(arms), np.zeros(lags))
 
     def params(self, arms: int, horizon: int) -> ExpectedParams:
-        return ExpectedParams(self._shares(), 1.0 + self.epsilon)
+        shares = self._shares()
+        first = int(np.argmax(shares > 0.0))  # 0 if none counts
+        return ExpectedParams(shares, first, 1.0 + self.epsilon)
 
     def _shares(self) -> Vector:
         """The shares at the lags 0 .. m."""

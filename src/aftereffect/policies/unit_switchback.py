@@ -3,6 +3,9 @@
 It plays blocks that begin and end for all units at the same slot. For each block, it finds how
 likely each arm is the best, given all that units have shown together (Thompson sampling), and deals
 the arms to units by these probabilities (`_deals`). What it learns is in `_unit_model`.
+
+Probabilities follow from counts of draws. So the last bits of sums over whole arrays, which may
+differ from machine to machine, do not show in them.
 """
 
 import math

@@ -35,12 +35,9 @@ from aftereffect._core import (
 )
 from aftereffect.delays import (
     ARM,
-    ARRIVALS,
     ARRIVED,
-    PARTS_LEFT,
     PENDING_ARM,
     PENDING_REWARD,
-    PENDING_SHARES,
 )
 from aftereffect.errors import ParameterError
 from aftereffect.policies import Kernels, TakeState
@@ -193,7 +190,7 @@ def make_driver(policy: Kernels, bandit: WorldKernels) -> Play:
         return _make_attributed_driver(policy, bandit)
     assert not isinstance(policy, UnitKernels)  # `give_facts` refuses it
     decide, absorb = policy
-    collect, count_regret, _ = bandit
+    collect, count_regret, *_ = bandit
 
     def play(
         state: State,
@@ -239,7 +236,7 @@ def make_driver(policy: Kernels, bandit: WorldKernels) -> Play:
 def _make_slot_driver(policy: SlotKernels, bandit: WorldKernels) -> Play:
     """Make the function that plays one run of a policy that looks at every slot."""
     decide, observe = policy
-    collect, count_regret, feed = bandit
+    collect, count_regret, feed, _ = bandit
     count_history, count_late, look_up, find_row = feed or _AT_ONCE
     has_feed = feed is not None
 
@@ -294,7 +291,10 @@ def _make_slot_driver(policy: SlotKernels, bandit: WorldKernels) -> Play:
 def _make_attributed_driver(policy: AttributedKernels, bandit: WorldKernels) -> Play:
     """Make the function that plays one run of an oracle."""
     decide, arrive = policy
-    collect, count_regret, _ = bandit
+    collect, count_regret, _, parts = bandit
+    if parts is None:
+        raise TypeError("a bandit has parts for oracles: prepare it with Bandit.attributed")
+    find_next, take = parts
 
     def play(
         state: State,
@@ -309,37 +309,29 @@ def _make_attributed_driver(policy: AttributedKernels, bandit: WorldKernels) -> 
         policy_rng: np.random.Generator,
         world_rng: np.random.Generator,
     ) -> int:
-        size = memory.shape[1]
-        reached = 0
+        columns = memory.shape[1]
+        here = reached = 0
         lost = 0.0
         for t in range(horizon):
             arm = decide(state, params, t, policy_rng)
             if not 0 <= arm < pulls.shape[0]:
                 pulls[0] = arm
                 return -1 - t
-            here = t % size
             memory[PENDING_REWARD, here] = collect(memory, world, t, arm, 1, 1, world_rng)
             memory[PENDING_ARM, here] = arm
-            memory[ARRIVED, here] = memory[PARTS_LEFT, here] = 0.0
-            for slot in range(size):  # in which parts of it arrive
-                share = memory[ARRIVALS, slot]
-                if share > 0.0:
-                    memory[ARRIVALS, slot] = 0.0
-                    memory[PENDING_SHARES + slot, here] = share
-                    memory[PARTS_LEFT, here] += 1.0
-            first = max(t - size + 1, 0)
-            pull = first % size
-            for pulled in range(first, t + 1):
-                share = memory[PENDING_SHARES + here, pull]
-                if share > 0.0:
-                    memory[PENDING_SHARES + here, pull] = 0.0
-                    amount = memory[PENDING_REWARD, pull] * share
-                    memory[ARRIVED, pull] += amount
-                    memory[PARTS_LEFT, pull] -= 1.0
-                    is_last = memory[PARTS_LEFT, pull] == 0.0
-                    reward = memory[ARRIVED, pull] if is_last else math.nan
-                    arrive(state, params, t, pulled, int(memory[PENDING_ARM, pull]), amount, reward)
-                pull = pull + 1 if pull + 1 < size else 0
+            memory[ARRIVED, here] = 0.0
+            lag = find_next(memory, world, here, min(columns, t + 1))
+            while lag >= 0:
+                pull = here - lag if lag <= here else here - lag + columns
+                pulled_arm = int(memory[PENDING_ARM, pull])
+                share, is_last = take(memory, world, pulled_arm, pull, lag)
+                amount = memory[PENDING_REWARD, pull] * share
+                arrived = memory[ARRIVED, pull] + amount
+                memory[ARRIVED, pull] = arrived
+                reward = arrived if is_last else math.nan
+                arrive(state, params, t, t - lag, pulled_arm, amount, reward)
+                lag = find_next(memory, world, here, lag)
+            here = here + 1 if here + 1 < columns else 0
             lost += count_regret(memory, world, t, arm, 1)
             pulls[arm] += 1
             if reached < checkpoints.shape[0] and checkpoints[reached] == t + 1:
