@@ -25,7 +25,7 @@ from aftereffect.bandits import Bandit
 from aftereffect.policies import Policy
 from aftereffect.reproduction import CHAPTERS, DEFAULT, find_figures, markdown_table
 from aftereffect.simulation import EngineChoice, Runs, Task, prepare, worker_pool
-from aftereffect.simulation._replications import give_facts
+from aftereffect.simulation._tasks import give_facts
 from tables import replace_between_markers
 
 BEGIN, END = "<!-- gpu: written by make bench-gpu -->", "<!-- /gpu -->"

@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 import aftereffect as ae
 from aftereffect._core import check_writable
 from aftereffect.bandits import Defects
-from aftereffect.planning._designs import Job, Outcome, check_design, count_worlds, play_world
+from aftereffect.planning._designs import check_design, count_worlds
 from aftereffect.planning._history import read_past
+from aftereffect.planning._jobs import Job, Outcome, play_world
 from aftereffect.planning._worlds import (
     Recipe,
     World,

@@ -167,8 +167,8 @@ def commands_page() -> str:
 def http_page() -> str:
     """The HTTP interface, as the service itself describes it."""
     from aftereffect.live import open_storage
-    from aftereffect.service._cache import Scans
-    from aftereffect.service._server import create_app
+    from aftereffect.service._app import create_app
+    from aftereffect.service._scans import Scans
 
     with open_storage("memory://") as storage:
         document = create_app(storage, Scans(storage)).openapi()

@@ -10,7 +10,8 @@ import pytest
 
 import aftereffect as ae
 import samples
-from aftereffect.bandits._demand import BASE, MULTIPLIERS, spread_shares
+from aftereffect.bandits._demand import spread_shares
+from aftereffect.bandits._demand_kernels import BASE, MULTIPLIERS
 from aftereffect.delays import ARM, REWARD, TOTAL
 from aftereffect.rewards import read_history
 from aftereffect.simulation import (

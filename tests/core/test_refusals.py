@@ -170,7 +170,7 @@ def test_values_cannot_be_changed_through_their_tables():
 def test_a_name_is_not_taken_over():
     with pytest.raises(
         ae.SpecError,
-        match=r"the name 'ucb1' is already that of aftereffect.policies.ars_ucb.Ucb1",
+        match=r"the name 'ucb1' is already that of aftereffect.policies.ucb1.Ucb1",
     ):
         register(dataclasses.make_dataclass("Ucb1", [], bases=(ae.Policy,), frozen=True))
     with pytest.raises(ae.SpecError, match="must be a frozen dataclass"):

@@ -13,6 +13,7 @@ from scipy.stats import multivariate_normal
 
 import aftereffect as ae
 from aftereffect.cli import main
+from aftereffect.lag._evidence import RELATIVE_DEVIATIONS, Evidence
 from aftereffect.lag._model import (
     DRIFT_COLUMNS,
     Observations,
@@ -23,7 +24,8 @@ from aftereffect.lag._model import (
     read_observations,
     shares_played,
 )
-from aftereffect.lag._posterior import RELATIVE_DEVIATIONS, Evidence, sample, shares_of
+from aftereffect.lag._sampling import sample
+from aftereffect.lag._shapes import shares_of
 from aftereffect.simulation import trace_run
 
 MEANS = (0.9, 0.6, 0.3)

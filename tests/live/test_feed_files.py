@@ -90,8 +90,8 @@ def test_other_names_covariates_and_guardrails(tmp_path):
     form = FeedForm(["rain"], ["refunds"], {"slot": "Stunde", "total": "Umsatz", "rain": "Regen"})
     text = "Stunde;Umsatz;Regen;Refunds\n0;1,5;;2\n1;2;0,5;missing\n"
     assert read(tmp_path, text, form) == [
-        (0, 1.5, None, {}, {"refunds": 2.0}),
-        (1, 2.0, None, {"rain": 0.5}, {}),
+        (0, 1.5, None, {}, {"refunds": 2.0}, None),
+        (1, 2.0, None, {"rain": 0.5}, {}, None),
     ]
     with pytest.raises(ae.InputError, match="line 2: rain must be a number, or empty if it is not"):
         read(tmp_path, "Stunde;Umsatz;Regen\n0;1,5;wet\n", form)

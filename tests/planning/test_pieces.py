@@ -7,14 +7,8 @@ import pytest
 from scipy import stats
 
 import aftereffect as ae
-from aftereffect.planning._designs import (
-    LEVEL,
-    check_design,
-    find_t,
-    is_better,
-    list_designs,
-    name_design,
-)
+from aftereffect.planning._designs import check_design, list_designs, name_design
+from aftereffect.planning._endings import LEVEL, find_t, is_better
 from aftereffect.planning._history import describe, read_past
 from aftereffect.planning._promises import find_quantile, find_smallest
 from aftereffect.planning._worlds import (

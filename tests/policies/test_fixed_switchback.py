@@ -12,7 +12,7 @@ from aftereffect.policies._season import find_median, learn_season, scratch_size
 from aftereffect.policies.base import round_kernels
 from aftereffect.simulation import load_decide
 from aftereffect.testing import check_policy
-from aftereffect.testing.simulated import _check_continues, _check_decisions, _check_late
+from aftereffect.testing.policies import _check_continues, _check_decisions, _check_late
 
 #: The covariates of a slot without any.
 NONE = np.zeros(0)

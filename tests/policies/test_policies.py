@@ -14,7 +14,7 @@ import samples
 from aftereffect._core import PolicyKernels
 from aftereffect.policies._averages import blank_averages, credit
 from aftereffect.simulation import _rehearsal, _replications
-from aftereffect.testing import check_policy, simulated
+from aftereffect.testing import check_policy, policies
 
 
 @pytest.mark.compiled
@@ -186,7 +186,7 @@ def test_a_faulty_decision_is_caught_by_the_driver_and_by_the_battery(answer, mo
     monkeypatch.setattr(_replications, "rehearse", lambda *_: None)  # then machine code must notice
     with pytest.raises(ae.ParameterError, match=message):
         ae.simulate(policy, ae.StochasticBandit([0.9, 0.1]), 10, 1)
-    monkeypatch.setattr("aftereffect.testing.simulated.check_spec", lambda policy: None)
+    monkeypatch.setattr("aftereffect.testing.policies.check_spec", lambda policy: None)
     with pytest.raises(AssertionError, match=message):
         check_policy(policy)
 
@@ -373,7 +373,7 @@ class Forgetful(Spoiled):
 
 @pytest.mark.compiled
 def test_the_battery_finds_hidden_state(monkeypatch):
-    monkeypatch.setattr("aftereffect.testing.simulated.check_spec", lambda policy: None)
+    monkeypatch.setattr("aftereffect.testing.policies.check_spec", lambda policy: None)
     with pytest.raises(AssertionError, match=r"same seed|copy of its state"):
         check_policy(Forgetful())
 
@@ -385,7 +385,7 @@ def test_the_battery_finds_kernels_that_would_be_compiled_again_and_again(monkey
                 ae.RoundRobin().kernels()._replace(decide=lambda state, params, t, rng: (0, 1, 1))
             )
 
-    monkeypatch.setattr("aftereffect.testing.simulated.check_spec", lambda policy: None)
+    monkeypatch.setattr("aftereffect.testing.policies.check_spec", lambda policy: None)
     with pytest.raises(AssertionError, match="the same functions every time"):
         check_policy(Remaking())
 
@@ -395,7 +395,7 @@ def second_half(state, params, t, rng):
 
 
 def test_the_battery_finds_a_policy_that_needs_the_horizon(monkeypatch):
-    monkeypatch.setattr("aftereffect.testing.simulated.check_spec", lambda policy: None)
+    monkeypatch.setattr("aftereffect.testing.policies.check_spec", lambda policy: None)
     policy = type(
         "Halves",
         (Spoiled,),
@@ -426,7 +426,7 @@ def test_the_battery_finds_a_policy_that_needs_the_horizon(monkeypatch):
     ],
 )
 def test_the_battery_says_what_to_do(decide, message, monkeypatch):
-    monkeypatch.setattr("aftereffect.testing.simulated.check_spec", lambda policy: None)
+    monkeypatch.setattr("aftereffect.testing.policies.check_spec", lambda policy: None)
     policy = type(
         "Odd",
         (ae.RoundRobin,),
@@ -478,4 +478,4 @@ def test_the_battery_takes_policies_that_are_frozen_dataclasses(capsys):
 def test_the_battery_finds_arms_that_do_not_come_or_go(change, message):
     policy = type("Stubborn", (ae.AdaptiveSwitchback,), {"change_arms": change})
     with pytest.raises(AssertionError, match=message):
-        simulated._check_arm_changes(policy(0, delay=ae.Interval(0, 1)), 60)
+        policies._check_arm_changes(policy(0, delay=ae.Interval(0, 1)), 60)

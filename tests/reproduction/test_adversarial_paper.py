@@ -14,9 +14,10 @@ import aftereffect as ae
 import make_data
 from aftereffect.cli import main
 from aftereffect.reproduction import Settings, reproduce
+from aftereffect.reproduction._claims import judge_claim
 from aftereffect.reproduction.adversarial import CLAIMS, FIGURES
-from aftereffect.reproduction.adversarial.figures import OURS, STYLES, AdversarialEvidence, make_clw
-from aftereffect.reproduction.chapters import judge_claim
+from aftereffect.reproduction.adversarial.claims import AdversarialEvidence
+from aftereffect.reproduction.adversarial.figures import OURS, STYLES, make_clw
 from aftereffect.simulation import PolicyRuns, Study
 
 LINEAR, TRUE_D, WRONG_D = CLAIMS

@@ -15,6 +15,7 @@ from aftereffect.reproduction import (
     summarize_price,
     summarize_regret,
 )
+from aftereffect.reproduction._claims import judge_claim
 from aftereffect.reproduction.beyond import FIGURES, oracles
 from aftereffect.reproduction.beyond.figures import (
     ARS,
@@ -37,7 +38,6 @@ from aftereffect.reproduction.beyond.oracles import (
     PriceFigure,
     list_price_claims,
 )
-from aftereffect.reproduction.chapters import judge_claim
 
 HORIZONS = (10**4, 10**5, 10**6)
 CLAIMS = list_claims(HORIZONS)

@@ -4,18 +4,10 @@ import numpy as np
 import pytest
 
 from aftereffect.errors import ParameterError
-from aftereffect.reproduction.chapters import (
-    DECADES,
-    DEFAULT,
-    QUICK,
-    Settings,
-    judge_claim,
-    judge_draws,
-    middle_95,
-    resample_means,
-)
+from aftereffect.reproduction._claims import judge_claim, judge_draws, middle_95, resample_means
+from aftereffect.reproduction._settings import DECADES, DEFAULT, QUICK, Settings
 from aftereffect.reproduction.stochastic import CLAIMS, FIGURES, RECOMMENDED
-from aftereffect.reproduction.stochastic.figures import Evidence
+from aftereffect.reproduction.stochastic.claims import Evidence
 from aftereffect.simulation import PolicyRuns, Study
 
 LOGARITHMIC, BELOW, BEST = CLAIMS

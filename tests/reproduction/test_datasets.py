@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from aftereffect.reproduction import datasets
-from aftereffect.reproduction.adversarial import figures
+from aftereffect.reproduction.adversarial import rewards
 from aftereffect.reproduction.datasets import ADS, COUPONS, load_coupon, load_outbrain
 from make_data import (
     COUPON,
@@ -179,13 +179,13 @@ class TestCoupon:
 
 
 def test_stand_ins_are_shares():
-    assert sum(figures.OUTBRAIN_PARENTS.values()) == pytest.approx(1)
-    assert sum(figures.OUTBRAIN_PAGE_CLUSTERS) == pytest.approx(1)
-    largest = sorted(figures.OUTBRAIN_PARENTS.values(), reverse=True)[:3]
+    assert sum(rewards.OUTBRAIN_PARENTS.values()) == pytest.approx(1)
+    assert sum(rewards.OUTBRAIN_PAGE_CLUSTERS) == pytest.approx(1)
+    largest = sorted(rewards.OUTBRAIN_PARENTS.values(), reverse=True)[:3]
     assert [share / sum(largest) for share in largest] == pytest.approx(
-        figures.OUTBRAIN_THREE_LARGEST, abs=5e-4
+        rewards.OUTBRAIN_THREE_LARGEST, abs=5e-4
     )
-    assert len(figures.COUPON_WEEKDAYS) == 7
+    assert len(rewards.COUPON_WEEKDAYS) == 7
 
 
 REAL = os.environ.get("AFTEREFFECT_DATA")
@@ -229,7 +229,7 @@ class TestRealFiles:
 
     def test_choosy_coupons(self, coupons):
         found = load_coupon(coupons, 4_537, only_choosy=True).flags
-        assert found.mean(axis=0).round(3).tolist() == list(figures.COUPON_WEEKDAYS)
+        assert found.mean(axis=0).round(3).tolist() == list(rewards.COUPON_WEEKDAYS)
         message = refusal(lambda: load_coupon(coupons, 4_538, only_choosy=True))
         assert message.endswith("it has 4,537 coupons with flags, not all set")
 

@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from aftereffect.service._server import page_files
+from aftereffect.service._app import page_files
 
 FOLDER = files("aftereffect.service") / "page"
 SCRIPTS = sorted(file.name for file in FOLDER.iterdir() if file.name.endswith(".js"))

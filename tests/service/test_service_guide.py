@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 
 import aftereffect as ae
 from aftereffect import lag
-from aftereffect.service import _routes, _server, create_token
+from aftereffect.service import _connections, _routes, create_token
 from aftereffect.service._access import is_loopback
 from aftereffect.service._experiments import LIMITS
 from services import EXPERIMENT, call, in_thread
@@ -54,10 +54,10 @@ def test_the_limits_are_those_of_the_service():
         )
     }
     limits = (
-        f"{_server.MAX_HEADERS}, and {_server.MAX_HEAD >> 10} KB in all | 431 |",
-        f"{_server.MAX_URL >> 10} KB | 414 |",
-        f"connections from one peer | {_server.MAX_PER_PEER} |",
-        f"connections in all | {_server.MAX_CONNECTIONS:,}; if",
+        f"{_connections.MAX_HEADERS}, and {_connections.MAX_HEAD >> 10} KB in all | 431 |",
+        f"{_connections.MAX_URL >> 10} KB | 414 |",
+        f"connections from one peer | {_connections.MAX_PER_PEER} |",
+        f"connections in all | {_connections.MAX_CONNECTIONS:,}; if",
     )
     assert all(limit in GUIDE for limit in limits)
     assert (

@@ -13,7 +13,7 @@ import aftereffect as ae
 from aftereffect.live.storage._database import DatabaseStorage
 from aftereffect.service import create_token
 from aftereffect.service._access import read_host
-from aftereffect.service._cache import find_similar_names
+from aftereffect.service._opening import find_similar_names
 from services import BANNER, EXPERIMENT, call, in_thread
 
 LIST = "/v1/experiments"

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import aftereffect as ae
-from aftereffect.service import Worker, _cache, _experiments, _server
+from aftereffect.service import Worker, _cache, _connections, _experiments
 from aftereffect.service._cache import VerificationCache
 from aftereffect.service._errors import RefusalError
 from aftereffect.service._experiments import LIMITS, Limits, Pool
@@ -81,11 +81,11 @@ def test_a_header_without_end_is_refused_after_some_hundred_kilobytes(banner):
         ),
         (
             b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Long: "
-            + b"x" * _server.MAX_HEAD
+            + b"x" * _connections.MAX_HEAD
             + b"\r\n\r\n",
             431,
         ),
-        (b"GET /" + b"x" * _server.MAX_URL + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 414),
+        (b"GET /" + b"x" * _connections.MAX_URL + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 414),
         (b"GET /" + b"x" * 2_000_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 414),
         (b"GET /healthz\r\n\r\n", 400),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400),
@@ -101,11 +101,11 @@ def test_heads_that_are_too_large_or_none_at_all(banner, head, status):
 
 
 def test_heads_within_the_limits_are_taken(banner):
-    filled = b"".join(b"X-%d: 1\r\n" % number for number in range(_server.MAX_HEADERS - 2))
+    filled = b"".join(b"X-%d: 1\r\n" % number for number in range(_connections.MAX_HEADERS - 2))
     with closing(connected(banner)) as large:
         for filler in (
             filled,
-            b"X-Long: " + b"x" * (_server.MAX_HEAD - 200) + b"\r\n",
+            b"X-Long: " + b"x" * (_connections.MAX_HEAD - 200) + b"\r\n",
         ):  # one after the other
             large.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n" + filler + b"\r\n")
             assert large.recv(65_536).startswith(b"HTTP/1.1 200 ")
@@ -134,7 +134,7 @@ def test_what_follows_a_body_is_no_header(storage, tokens):
 
 
 def test_heads_that_never_come_to_an_end(banner, monkeypatch):
-    monkeypatch.setattr(_server, "HEAD_SECONDS", 0.5)
+    monkeypatch.setattr(_connections, "HEAD_SECONDS", 0.5)
     with ExitStack() as stack:
         silent, half, second = (stack.enter_context(closing(connected(banner))) for _ in range(3))
         half.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127")
@@ -179,7 +179,7 @@ SERVE = SERVE.strip().replace("\n", "; ")
 
 
 def test_who_waits_longest_makes_room(service, monkeypatch):
-    monkeypatch.setattr(_server, "MAX_PER_PEER", 3)
+    monkeypatch.setattr(_connections, "MAX_PER_PEER", 3)
     with ExitStack() as stack:
         other = stack.enter_context(closing(connected(service, "127.0.0.2")))
         first, second, third = (stack.enter_context(closing(connected(service))) for _ in range(3))
@@ -204,10 +204,10 @@ class FakeConnection:
 
 
 def test_connections_are_counted_and_those_at_work_stay(monkeypatch):
-    monkeypatch.setattr(_server, "MAX_PER_PEER", 3)
-    monkeypatch.setattr(_server, "MAX_CONNECTIONS", 16)
+    monkeypatch.setattr(_connections, "MAX_PER_PEER", 3)
+    monkeypatch.setattr(_connections, "MAX_CONNECTIONS", 16)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (100, 100))
-    known = _server.Connections()
+    known = _connections.Connections()
     lines = [FakeConnection() for _ in range(16)]
     assert all(known.add(line, f"peer {number // 2}") for number, line in enumerate(lines))
     for line in lines[:3]:

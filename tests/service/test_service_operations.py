@@ -15,7 +15,8 @@ import pytest
 import aftereffect as ae
 from aftereffect.lag import MAX_ARMS
 from aftereffect.service import _cache, create_token
-from aftereffect.service._cache import LagCache, Timeline
+from aftereffect.service._cache import LagCache
+from aftereffect.service._timeline import Timeline
 from playing import LATE, played
 from services import BANNER, EXPERIMENT, call, in_thread, log_of, wait_until
 

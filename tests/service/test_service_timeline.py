@@ -9,7 +9,7 @@ import pytest
 
 import aftereffect as ae
 from aftereffect.service import create_token, find_scope
-from aftereffect.service._cache import Timeline
+from aftereffect.service._timeline import Timeline
 from databases import played, url
 from services import call, in_thread
 

@@ -20,7 +20,7 @@ import pytest
 import aftereffect
 import aftereffect as ae
 from aftereffect._core.kernels import PolicyKernels
-from aftereffect.policies import ars_ucb
+from aftereffect.policies import ucb1
 from aftereffect.simulation import Task, _compiled, load_decide, prepare, run_batch
 from aftereffect.simulation._driver import Streams
 
@@ -115,8 +115,8 @@ print("reused", results.reused)
 WORDS = [
     ("cli/*simulate.py", '"""', '"""Edited.\n\n'),
     ("cli/*simulate.py", "\n\n\ndef ", "\n\nEXTRA = 1\n\n\ndef "),
-    ("policies/ars_ucb.py", '"""', '"""Edited.\n\n'),
-    ("policies/ars_ucb.py", "\ndef decide", "\n# A comment.\n\n\ndef decide"),
+    ("policies/ucb1.py", '"""', '"""Edited.\n\n'),
+    ("policies/ucb1.py", "\ndef decide", "\n# A comment.\n\n\ndef decide"),
     ("simulation/_driver.py", '"""The simulation', '"""The one\n\n'),
     ("simulation/_study.py", 'f"<Study of', 'f"<A study of'),
     ("_core/files.py", "), 160", "), 170"),
@@ -262,7 +262,7 @@ def test_a_helper_redefined_in_a_notebook_is_seen_and_kernels_stay_as_they_were(
     assert pulls() == [4, 0]
     exec("def choice():\n    return 1", cell)
     assert pulls() == [0, 4]
-    assert pickle.loads(pickle.dumps(ars_ucb.decide_ucb1)) is ars_ucb.decide_ucb1
+    assert pickle.loads(pickle.dumps(ucb1.decide_ucb1)) is ucb1.decide_ucb1
 
 
 def rounded_up(n):

@@ -6,7 +6,7 @@ import pytest
 import aftereffect as ae
 from aftereffect.cli import main
 from aftereffect.simulation import Digest, OfAll, PolicyRuns, Study
-from aftereffect.simulation._runs import BINS, GROUP, find_bin, measure_group
+from aftereffect.simulation._digest import BINS, GROUP, find_bin, measure_group
 
 COUNT = 2 * GROUP + 300
 LAWS = {

@@ -20,8 +20,8 @@ from aftereffect.policies import Ucb1
 from aftereffect.simulation import (
     ChunkResult,
     Runs,
+    _dask,
     _replications,
-    _workers,
     plan_study,
     run_tasks,
     worker_pool,
@@ -438,7 +438,7 @@ def test_no_executor():
     ],
 )
 def test_no_scheduler(address, message, capsys, monkeypatch):
-    monkeypatch.setattr(_workers, "_ANSWER", 1)
+    monkeypatch.setattr(_dask, "_ANSWER", 1)
     assert (
         main(
             [
@@ -461,7 +461,7 @@ def test_no_scheduler(address, message, capsys, monkeypatch):
 
 
 def test_a_scheduler_without_workers(monkeypatch):
-    monkeypatch.setattr(_workers, "_JOIN", 0.5)
+    monkeypatch.setattr(_dask, "_JOIN", 0.5)
     with (
         distributed.LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as empty,
         pytest.raises(ae.WorkerError, match="has no workers: start some with dask worker tcp://"),
@@ -474,7 +474,7 @@ def test_workers_without_this_package(cluster, monkeypatch):
     def lacking():  # here, so that it is sent by value: workers cannot import this file
         raise ModuleNotFoundError("No module named 'aftereffect'")
 
-    monkeypatch.setattr(_workers, "describe_code", lacking)
+    monkeypatch.setattr(_dask, "describe_code", lacking)
     with (
         pytest.raises(ae.WorkerError, match=r"lack this package .*: install it there"),
         ae.dask_cluster(cluster.scheduler_address),
@@ -483,7 +483,7 @@ def test_workers_without_this_package(cluster, monkeypatch):
 
 
 def test_a_scheduler_that_has_lost_all_workers(monkeypatch):
-    monkeypatch.setattr(_workers, "_JOIN", 3)
+    monkeypatch.setattr(_dask, "_JOIN", 3)
     with (
         distributed.LocalCluster(
             n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0"

@@ -21,8 +21,8 @@ if not Path("/dev/nvidiactl").exists():
 from aftereffect._core import PolicyKernels, parse
 from aftereffect.policies import Policy
 from aftereffect.simulation import Digest, Runs, Task, prepare
-from aftereffect.simulation._replications import give_facts
-from aftereffect.simulation._runs import BINS, find_bin
+from aftereffect.simulation._digest import BINS, find_bin
+from aftereffect.simulation._tasks import give_facts
 from gpu_laws import SLOTS, compare_moments, list_cases, play_on_cpu
 
 pytestmark = pytest.mark.gpu

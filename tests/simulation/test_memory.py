@@ -14,8 +14,8 @@ from aftereffect.simulation import (
     Runs,
     Task,
     Workers,
+    _chunks,
     _runs,
-    _workers,
     plan_study,
     run_tasks,
     trace_run,
@@ -101,7 +101,7 @@ def test_results_on_their_way_are_few(engine, monkeypatch):
         done.set_result(ChunkResult(Runs.zeros(chunk), 1e-6, chunk.made_by))
         return done
 
-    monkeypatch.setattr(_workers, "_MAX_RESULTS", 10_000)
+    monkeypatch.setattr(_chunks, "_MAX_RESULTS", 10_000)
     task = Task(ae.Ucb1(), ENV, engine, 100, tuple(range(1, 101)), 1, range(2_000))
     ((_, result),) = run_tasks([task], Workers(submit, size=2, elsewhere=False))
     assert len(result.runs.rounds) == 2_000

@@ -20,9 +20,9 @@ from aftereffect._core import (
 from aftereffect._core.installation import NUMERIC_SOURCES, normalise_source
 from aftereffect.bandits import ENGINES
 from aftereffect.inference import Guardrail
-from aftereffect.policies import ars_ucb, make_take_state
+from aftereffect.policies import make_take_state, ucb1
 from aftereffect.simulation import _compiled
-from aftereffect.simulation._compiled import Clones
+from aftereffect.simulation._clones import Clones
 from aftereffect.simulation._contents import describe_own_code
 from aftereffect.simulation._driver import make_batch_driver, make_driver
 from aftereffect.testing import Script
@@ -192,7 +192,7 @@ def test_machine_code_is_named_by_what_it_does():
     assert [each.__code__ for each in moved.made] == [each.__code__ for each in first.made]
     other = clones_of(DECIDE.replace("0, 1, 1", "1, 1, 1"))
     assert other.root.__qualname__ != first.root.__qualname__
-    assert ars_ucb.decide_ucb1.__doc__  # the kernels themselves have theirs still
+    assert ucb1.decide_ucb1.__doc__  # the kernels themselves have theirs still
 
 
 def test_machine_code_depends_on_the_order_of_fields():

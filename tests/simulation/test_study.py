@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 import aftereffect as ae
 from aftereffect._core.installation import require_extra
 from aftereffect.simulation import print_progress, save_picture, worker_pool
-from aftereffect.simulation._study import add_seal
+from aftereffect.simulation._seal import add_seal
 
 ENV = ae.StochasticBandit([0.9, 0.6, 0.3], ae.Interval(3, 8))
 
@@ -399,7 +399,7 @@ def test_progress_true_prints_to_standard_error(capsys):
 
 def test_progress_on_a_terminal_is_a_bar(capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr("aftereffect.simulation._plan._BAR_PAUSE", 0.0)
+    monkeypatch.setattr("aftereffect.simulation._progress._BAR_PAUSE", 0.0)
     with print_progress(4, "cells") as show:
         show(2, "about 3 s left")
         show(2)

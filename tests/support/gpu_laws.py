@@ -7,7 +7,7 @@ import numpy as np
 import aftereffect as ae
 from aftereffect.simulation import Runs, Task, prepare, run_batch
 from aftereffect.simulation._driver import Streams
-from aftereffect.simulation._replications import give_facts
+from aftereffect.simulation._tasks import give_facts
 from samples import (
     ADVERSARIAL,
     ATTRIBUTED_POLICIES,

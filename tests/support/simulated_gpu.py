@@ -16,9 +16,9 @@ from aftereffect.policies import Policy, map_arrays
 from aftereffect.simulation import (
     Runs,
     Task,
+    _chunks,
     _cuda,
-    _runs,
-    _workers,
+    _digest,
     plan_study,
     prepare,
     run_tasks,
@@ -26,7 +26,7 @@ from aftereffect.simulation import (
 )
 from aftereffect.simulation._driver import make_driver
 from aftereffect.simulation._philox import Stream, seed_key
-from aftereffect.simulation._replications import give_facts
+from aftereffect.simulation._tasks import give_facts
 
 SEED, COUNT = 11, 4
 THREE = "stochastic-bandit([0.9, 0.3, 0.5], {})".format
@@ -105,7 +105,7 @@ def count_kernels():
 
 def digest_few():
     """What a digest says of 23 replications, of which 5 are kept, beside what all of them say."""
-    for module in (_runs, _cuda, _workers):
+    for module in (_digest, _cuda, _chunks):
         module.GROUP = 4
     _cuda.MAX_LAUNCH = 2**24
     given = "ucb1", THREE("interval(3, 8)"), 40, 23
@@ -114,7 +114,7 @@ def digest_few():
     plan = plan_study(*given, **settings, keep=5)
     digests = []
     for launch, results in ((2**24, 2**28), (6, 2**28), (2**24, 1)):
-        _cuda.MAX_LAUNCH, _workers._MAX_RESULTS = launch, results
+        _cuda.MAX_LAUNCH, _chunks._MAX_RESULTS = launch, results
         with worker_pool(1) as workers:
             digests += [result.digest for _, result in run_tasks(plan.tasks, workers)]
     try:

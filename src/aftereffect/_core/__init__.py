@@ -79,14 +79,13 @@ from aftereffect._core.kernels import (
     WorldKernels,
     seed_sequence,
 )
+from aftereffect._core.parsing import as_spec, parse
 from aftereffect._core.spec import (
     Spec,
-    as_spec,
     list_plugin_modules,
     list_registered,
     name_of,
     notation,
-    parse,
     register,
     summary,
     usage,

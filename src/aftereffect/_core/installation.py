@@ -31,18 +31,26 @@ PACKAGE = Path(__file__).parent.parent
 NUMERIC_SOURCES = (
     "_core/checks.py",
     "_core/kernels.py",
+    "_core/parsing.py",
     "_core/spec.py",
     "bandits",
     "delays",
     "growth.py",
     "policies",
     "rewards",
+    "simulation/_builders.py",
+    "simulation/_clones.py",
+    "simulation/_codegen.py",
     "simulation/_compiled.py",
     "simulation/_cuda.py",
+    "simulation/_digest.py",
     "simulation/_driver.py",
+    "simulation/_engine_choice.py",
     "simulation/_philox.py",
     "simulation/_replications.py",
     "simulation/_runs.py",
+    "simulation/_tasks.py",
+    "simulation/_trace.py",
 )
 
 

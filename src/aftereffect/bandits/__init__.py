@@ -6,10 +6,12 @@
 from pathlib import Path
 
 from aftereffect._core import parse
-from aftereffect.bandits._demand import Defects, DemandBandit
+from aftereffect.bandits._defects import Defects
+from aftereffect.bandits._demand import DemandBandit
 from aftereffect.bandits.base import ENGINES, Bandit, EngineName
-from aftereffect.bandits.demand_bandits import HistoryBandit, SeasonalBandit
+from aftereffect.bandits.history_bandit import HistoryBandit
 from aftereffect.bandits.reward_bandits import AdversarialBandit, StochasticBandit
+from aftereffect.bandits.seasonal_bandit import SeasonalBandit
 from aftereffect.delays import Delay
 from aftereffect.errors import ParameterError
 from aftereffect.rewards import READERS, Recorded, RewardLaw, Schedule, read_rewards

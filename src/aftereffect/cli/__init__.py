@@ -14,9 +14,12 @@ from cyclopts.exceptions import CycloptsError, MissingArgumentError, UnusedCliTo
 
 from aftereffect._core import __version__, load_plugins
 from aftereffect.cli import _feeds, _live, _storage
+from aftereffect.cli._list import list_names
 from aftereffect.cli._plan import plan
+from aftereffect.cli._reproduce import reproduce
 from aftereffect.cli._shared import catch_interrupts
-from aftereffect.cli._simulate import list_names, reproduce, simulate, sweep
+from aftereffect.cli._simulate import simulate
+from aftereffect.cli._sweep import sweep
 from aftereffect.errors import AftereffectError
 
 __all__ = [

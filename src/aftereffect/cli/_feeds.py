@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from aftereffect._core import check_float
 from aftereffect.cli._formats import TOTALS
-from aftereffect.cli._shared import (
+from aftereffect.cli._values import (
     Flag,
     Folder,
     Name,

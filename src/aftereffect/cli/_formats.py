@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from aftereffect._core import notation, text_table
-from aftereffect.cli._shared import Format
+from aftereffect.cli._values import Format
 from aftereffect.inference import Effect, Results
 from aftereffect.lag import LagEstimate
 from aftereffect.live import (

@@ -16,7 +16,8 @@ from aftereffect.cli._formats import (
     STATUS,
     VERIFICATION,
 )
-from aftereffect.cli._shared import (
+from aftereffect.cli._shared import check_picture, confirm
+from aftereffect.cli._values import (
     Flag,
     Format,
     Name,
@@ -29,8 +30,6 @@ from aftereffect.cli._shared import (
     SlotText,
     SpecText,
     StorageUrl,
-    check_picture,
-    confirm,
     read_by_name,
     read_share,
 )

@@ -9,7 +9,8 @@ from cyclopts import Parameter
 
 from aftereffect._core import check_writable, require_extra
 from aftereffect.cli._formats import Printer
-from aftereffect.cli._shared import (
+from aftereffect.cli._shared import connect_workers, progress_bar
+from aftereffect.cli._values import (
     DaskAddress,
     Flag,
     Folder,
@@ -18,8 +19,6 @@ from aftereffect.cli._shared import (
     Number,
     OutputFiles,
     RealNumber,
-    connect_workers,
-    progress_bar,
 )
 from aftereffect.planning import Plan
 from aftereffect.planning import plan as make_plan

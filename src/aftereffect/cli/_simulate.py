@@ -1,61 +1,18 @@
-"""The commands about simulations: ``simulate``, ``sweep`` and ``reproduce``; and ``list``."""
+"""The command ``simulate``."""
 
-import sys
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from aftereffect._core import (
-    Spec,
-    check_writable,
-    list_registered,
-    parse,
-    require_extra,
-    summary,
-    text_table,
-    usage,
-)
-from aftereffect.bandits import Bandit, bandit_from_options
+from aftereffect._core import check_writable, parse, require_extra
+from aftereffect.bandits import bandit_from_options
 from aftereffect.cli._formats import Printer
-from aftereffect.cli._shared import (
-    DaskAddress,
-    Flag,
-    Folder,
-    Format,
-    Jobs,
-    Number,
-    Numbers,
-    OutputFile,
-    SpecText,
-    check_picture,
-    connect_workers,
-    count_cells,
-    progress_bar,
-    show_progress_of_cells,
-)
-from aftereffect.delays import Delay
+from aftereffect.cli._shared import check_picture, connect_workers, progress_bar
+from aftereffect.cli._values import DaskAddress, Format, Jobs, Number, Numbers, OutputFile, SpecText
 from aftereffect.errors import ParameterError
-from aftereffect.growth import Growth
 from aftereffect.policies import Policy
-from aftereffect.reproduction import (
-    ADVERSARIAL_LONG_HORIZON,
-    CHAPTERS,
-    DEFAULT,
-    FIGURES,
-    PAPER_FIGURES,
-    QUICK,
-    REPORT_HTML,
-    ChapterName,
-    count_replications,
-    find_figures,
-    format_verdict,
-)
-from aftereffect.reproduction import reproduce as reproduce_figures
-from aftereffect.rewards import RewardLaw, Schedule
 from aftereffect.simulation import (
     DEFAULT_CHECKPOINTS,
     EngineRequest,
@@ -65,7 +22,6 @@ from aftereffect.simulation import (
     worker_pool,
 )
 from aftereffect.simulation import STUDY_SUFFIXES as TABLES
-from aftereffect.sweeps import Sweep, SweepResults
 
 
 def simulate(
@@ -190,186 +146,3 @@ def _list_points(study: Study) -> tuple[Sequence[str], list[list[object]]]:
 
 
 STUDY = Printer(Study.__str__, Study.summaries, _list_points)
-
-
-def sweep(
-    file: Path,
-    /,
-    *,
-    out: Folder | None = None,
-    jobs: Jobs | None = None,
-    dask: DaskAddress | None = None,
-    format: Format = "table",
-) -> None:
-    """Simulate every combination of the settings in a TOML file and print the regrets.
-
-    Each combination is a cell. Its results go into one Parquet file in the folder of the sweep. If
-    a sweep was interrupted, run the command again: it continues where it stopped. Finished cells
-    are simulated again only if the code or their settings have changed.
-
-    Parameters
-    ----------
-    file
-        The sweep: a TOML file whose keys are the options of "simulate", each with one value or a
-        list of values.
-    out
-        The folder for the results. It is created if needed. By default it has the name of the
-        TOML file without its suffix.
-    format
-        How to print the results. The table and csv formats have one row per cell; json has whole
-        regret curves.
-    """
-    grid = Sweep.read(file)
-    folder = file.with_suffix("") if out is None else out
-    if folder == file:
-        raise ParameterError(
-            f"{file} has no suffix, so the folder of the results needs another name: give --out"
-        )
-    with connect_workers(dask, jobs) as options, show_progress_of_cells(len(grid)) as show:
-        results = grid.play(folder, **options, progress=show)
-    print(
-        f"{count_cells(len(results))} in {results.folder}, {results.reused:,} of them from before",
-        file=sys.stderr,
-    )
-    RESULTS.show(results, format)
-
-
-def _list_summaries(results: SweepResults) -> list[dict[str, Any]]:
-    return [
-        {"part": cell.path(results.folder).name, "parameters": cell.parameters, **row}
-        for cell, study in results
-        for row in study.summaries()
-    ]
-
-
-def _list_cells(results: SweepResults) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
-    frame = results.to_polars()
-    return frame.columns, frame.rows()
-
-
-RESULTS = Printer(SweepResults.__str__, _list_summaries, _list_cells)
-
-
-def reproduce(
-    *,
-    chapter: ChapterName | None = None,
-    figure: Annotated[str | None, Parameter(metavar="FIGURE,...")] = None,
-    out: Folder | None = None,
-    quick: Flag = False,
-    horizon: Number | None = None,
-    replications: Number | None = None,
-    seed: Number | None = None,
-    jobs: Jobs | None = None,
-    dask: DaskAddress | None = None,
-    data: Folder | None = None,
-    long: Flag = False,
-) -> None:
-    """Reproduce the paper's figures, and report which of its claims hold.
-
-    The folder then has the pictures, report.html, report.md and results.parquet. If the command was
-    interrupted, run it again: it continues where it stopped. Results that are in the folder and
-    have the same settings are not computed again.
-
-    Parameters
-    ----------
-    chapter
-        Make the figures of one chapter. The chapters "stochastic" and "adversarial" are those of
-        the paper. The chapter "beyond" compares SettleUcb with other policies. By default, both
-        chapters of the paper are made.
-    figure
-        Make only these figures, separated by commas: 14,15. "aftereffect list figures" lists all.
-    out
-        The folder for the results. It is created if needed. The default is "paper", or "beyond" for
-        that chapter; with --quick, "-quick" is added. If a figure is there with other settings, it
-        is replaced.
-    quick
-        Make shorter and fewer runs, for a first look.
-    horizon
-        The number of slots in each replication. The default is 1e5; 1e7 in figures 6 to 9; 1e6 in
-        the chapter "beyond". With --quick it is 1e4, 1e6 and 1e6. How the regret of ARS-UCB grows
-        is always judged by runs of 1e7 slots, or 1e6 with --quick.
-    replications
-        The number of runs of each policy. The default is 200; 50 in figures 6 to 9; 1,000 in the
-        chapter "beyond". With --quick it is 50, 10 and 50.
-    seed
-        The same seed gives the same results. The default is 7; 271828 in the chapter "beyond".
-    data
-        A folder with the original files of the data sets Outbrain and Coupon, for figures 6 to 9.
-        The files are in the folder itself, or in its folders outbrain/ and coupon/. By default,
-        rewards are drawn at random with published shares.
-    long
-        Also judge which regrets in figures 6 and 7 grow linearly, by runs of 1e8 slots. This takes
-        some minutes more.
-    """
-    if chapter is not None and figure is not None:
-        raise ParameterError("give --chapter or --figure, not both")
-    if figure is not None:
-        chosen = find_figures(part.strip() for part in figure.split(","))
-    elif chapter is not None:
-        chosen = list(CHAPTERS[chapter].figures.values())
-    else:
-        chosen = list(PAPER_FIGURES)
-    is_beyond = any(each.key in CHAPTERS["beyond"].figures for each in chosen)
-    given: dict[str, Any] = {
-        "horizon": horizon,
-        "replications": replications,
-        "adversarial_horizon": horizon,
-        "adversarial_replications": replications,
-        "beyond_horizon": horizon if is_beyond else None,
-        "beyond_replications": replications,
-        "seed": seed,
-        "beyond_seed": seed,
-        "data": data,
-        "adversarial_long_horizon": ADVERSARIAL_LONG_HORIZON if long else None,
-    }
-    settings = replace(
-        QUICK if quick else DEFAULT,
-        **{name: value for name, value in given.items() if value is not None},
-    )
-    folder = out or Path(f"{'beyond' if is_beyond else 'paper'}{'-quick' if quick else ''}")
-    total = count_replications(chosen, settings)
-    with connect_workers(dask, jobs) as options, progress_bar(total) as progress:
-        results = reproduce_figures(folder, chosen, settings, **options, progress=progress)
-    for claim, judgements in results:
-        print(claim.title)
-        for case, judgement in judgements.items():
-            print(f"  {case}: {format_verdict(judgement)}; {judgement.count}")
-    print(f"report: {folder / REPORT_HTML}")
-
-
-Kind = Literal["policies", "delays", "growths", "reward-laws", "schedules", "bandits", "figures"]
-Rows = list[tuple[str, str]]
-
-
-def _specs(kind: type[Spec]) -> Callable[[], Rows]:
-    return lambda: [(usage(cls), summary(cls)) for cls in list_registered(kind)]
-
-
-def _figures() -> Rows:
-    return [(key, figure.caption) for key, figure in FIGURES.items()]
-
-
-LISTS: dict[Kind, Callable[[], Rows]] = {
-    "policies": _specs(Policy),
-    "delays": _specs(Delay),
-    "growths": _specs(Growth),
-    "reward-laws": _specs(RewardLaw),
-    "schedules": _specs(Schedule),
-    "bandits": _specs(Bandit),
-    "figures": _figures,
-}
-
-
-def list_names(kind: Kind | None = None, /) -> None:
-    """List all policies, delays, reward laws and more, in the form that other commands accept.
-
-    Parameters
-    ----------
-    kind
-        List only names of this kind.
-    """
-    kinds: tuple[Kind, ...] = get_args(Kind) if kind is None else (kind,)
-    for number, each in enumerate(kinds):
-        if kind is None:
-            print(f"{'' if number == 0 else chr(10)}{each}:")
-        print(text_table(LISTS[each](), left=2))

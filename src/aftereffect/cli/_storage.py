@@ -9,16 +9,8 @@ from cyclopts import App, Parameter
 
 from aftereffect._core import check_int, check_writable, require_extra, text_table
 from aftereffect.cli._formats import Printer, format_time
-from aftereffect.cli._shared import (
-    Files,
-    Flag,
-    Folder,
-    Name,
-    Number,
-    PrintFormat,
-    StorageUrl,
-    confirm,
-)
+from aftereffect.cli._shared import confirm
+from aftereffect.cli._values import Files, Flag, Folder, Name, Number, PrintFormat, StorageUrl
 from aftereffect.errors import ParameterError
 from aftereffect.live import (
     DEFAULT_STORAGE,

@@ -33,11 +33,11 @@ from aftereffect.delays.base import (
     DelayFacts,
     FiniteLagLaw,
     LagLaw,
-    PerArm,
 )
 from aftereffect.delays.fixed_shares import Immediate, Interval, LinearDecay, LinearRise, Shape
 from aftereffect.delays.geometric import Geometric
 from aftereffect.delays.hold_back import HoldBack
+from aftereffect.delays.per_arm import PerArm
 from aftereffect.delays.power_law import PowerLaw
 from aftereffect.delays.random_lag import RandomDelay, RandomLag, UniformDelay
 

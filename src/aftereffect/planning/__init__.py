@@ -1,7 +1,7 @@
 """The experiment before the experiment: what candidate designs would bring on one's own history.
 
-Read the modules in this order: `_history`, `_worlds`, `_designs`, `_promises`, `_plan`, `_work`,
-`_report`.
+Read the modules in this order: `_history`, `_worlds`, `_designs`, `_endings`, `_jobs`, `_promises`,
+`_plan`, `_work`, `_report`.
 """
 
 import os
@@ -9,15 +9,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 
 from aftereffect._core import check_float, check_int, check_or_draw_seed
-from aftereffect.planning._designs import (
-    Job,
-    Outcome,
-    check_design,
-    count_worlds,
-    list_designs,
-    name_design,
-)
+from aftereffect.planning._designs import check_design, count_worlds, list_designs, name_design
 from aftereffect.planning._history import Description, HistoryLike, describe, read_past
+from aftereffect.planning._jobs import Job, Outcome
 from aftereffect.planning._plan import Plan
 from aftereffect.planning._promises import Estimate, Promise, make_promise
 from aftereffect.planning._work import open_folder, open_pool, play_jobs

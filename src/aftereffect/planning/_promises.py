@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from aftereffect._core import Vector
-from aftereffect.planning._designs import Outcome
+from aftereffect.planning._jobs import Outcome
 from aftereffect.planning._worlds import POWER_LIFTS
 
 #: The share of worlds in which a lift must be found, and the ends of bands.

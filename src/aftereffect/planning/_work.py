@@ -25,7 +25,7 @@ from aftereffect._core import (
     sources_digest,
 )
 from aftereffect.errors import ParameterError
-from aftereffect.planning._designs import Job, Outcome, play_job, prepare_job
+from aftereffect.planning._jobs import Job, Outcome, play_job, prepare_job
 from aftereffect.simulation import check_jobs, check_made_by, explain_failure
 
 #: Seconds between two looks at whether the parent is there.

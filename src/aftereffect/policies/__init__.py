@@ -6,13 +6,16 @@ Each policy is a frozen dataclass of parameters and two plain kernels.
 from aftereffect._core import Params, State
 from aftereffect.policies._averages import kl_bernoulli
 from aftereffect.policies._delay_shapes import DelayShapes, list_shapes
+from aftereffect.policies._recording import Recording, RecordingState
 from aftereffect.policies._season import MAX_REMEMBERED
 from aftereffect.policies._unit_model import Posterior, learn_lifts
 from aftereffect.policies._unit_noise import Noise, apply_filter, learn_noise
 from aftereffect.policies._unit_slots import UnitSlots, blank_slots
 from aftereffect.policies._unit_windows import Windows, find_shares, see_windows, spread_arms
 from aftereffect.policies.adaptive_switchback import AdaptiveSwitchback
-from aftereffect.policies.ars_ucb import ArsKlUcb, ArsUcb, RoundRobin, Ucb1
+from aftereffect.policies.ars_clw import ArsClw
+from aftereffect.policies.ars_exp3 import ArsExp3
+from aftereffect.policies.ars_ucb import ArsKlUcb, ArsUcb
 from aftereffect.policies.base import (
     AttributedPolicy,
     Kernels,
@@ -28,7 +31,7 @@ from aftereffect.policies.base import (
     round_kernels,
     stack_states,
 )
-from aftereffect.policies.clw import ArsClw, Clw
+from aftereffect.policies.clw import Clw
 from aftereffect.policies.delayed_indices import (
     AttributedKlUcb,
     DelayedKlUcb,
@@ -37,21 +40,17 @@ from aftereffect.policies.delayed_indices import (
 )
 from aftereffect.policies.delayed_weights import DelayedLeader, Dew, Dexp3, LiDexp3, Skipper
 from aftereffect.policies.dip_ucb import DipUcb
-from aftereffect.policies.exp3 import ArsExp3, Exp3, MiniBatch
+from aftereffect.policies.exp3 import Exp3
 from aftereffect.policies.fixed_unit_switchback import FixedUnitSwitchback
-from aftereffect.policies.floors import (
-    MAX_FLOORS,
-    Floors,
-    Recording,
-    RecordingState,
-    has_probabilities,
-    slot_floors,
-)
+from aftereffect.policies.floors import MAX_FLOORS, Floors, has_probabilities, slot_floors
+from aftereffect.policies.mini_batch import MiniBatch
 from aftereffect.policies.odaaf import GeneralizedOdaaf, Odaaf
 from aftereffect.policies.patient_bandits import AdaptivePatientBandits, PatientBandits
 from aftereffect.policies.planned_switchback import FixedSwitchback, OptimalSwitchback
 from aftereffect.policies.queues import Bold, QpmD
+from aftereffect.policies.round_robin import RoundRobin
 from aftereffect.policies.settle_ucb import SettleUcb
+from aftereffect.policies.ucb1 import Ucb1
 from aftereffect.policies.unit_policy import UnitPolicy, unit_kernels
 from aftereffect.policies.unit_switchback import UnitSwitchback
 

@@ -1,15 +1,6 @@
-"""UCB1, blind to delay, and ARS-UCB, which plays rounds that grow; and every arm in turn.
+"""ARS-UCB, which plays rounds that grow, with its own index or that of KL-UCB.
 
-UCB1 (Auer, Cesa-Bianchi, Fischer, 2002)::
-
-    play every arm once, in order
-    repeat: play the arm with the highest M_i / N_i + sqrt(2 ln t / N_i)     ties: smallest index
-
-N_i counts the pulls of arm i and M_i adds up the totals of their slots, as if every reward arrived
-at once. With immediate rewards its regret is logarithmic. With delayed rewards it is good at short
-reach, while at long reach it settles on a wrong arm in some runs.
-
-ARS-UCB, Algorithm 1 of Wang, Wang and Huang (2021), has its own index or that of KL-UCB::
+ARS-UCB, Algorithm 1 of Wang, Wang and Huang (2021), and ARS-KL-UCB::
 
     play every arm once, in order, for f(1) slots
     repeat: play the arm with the highest u_i for f(k_i) slots      ties: smallest N_i, then index
@@ -39,7 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aftereffect._core import Params, PolicyKernels, Vector, check_float, register
+from aftereffect._core import PolicyKernels, Vector, check_float, register
 from aftereffect.growth import Growth, Power, SlotsOfRound, as_growth
 from aftereffect.policies._averages import (
     Averages,
@@ -190,97 +181,3 @@ def ars_kl_ucb_kernels(slots_of_round: SlotsOfRound) -> PolicyKernels:
         credit(state, arm, window, total)
 
     return PolicyKernels(decide, absorb)
-
-
-#: The width of UCB1's bound.
-_ALPHA = 2.0
-
-
-class Turn(NamedTuple):
-    """The arm whose turn it is."""
-
-    arm: Vector
-
-
-class RoundRobinParams(NamedTuple):
-    """The number of arms."""
-
-    arms: int
-
-
-@register
-@dataclass(frozen=True)
-class RoundRobin(Policy):
-    """Every arm in turn, one slot each; learns nothing: a baseline.
-
-    Examples
-    --------
-    >>> import aftereffect as ae
-    >>> study = ae.simulate(RoundRobin(), ae.StochasticBandit([0.9, 0.5]), horizon=1_000, seed=1)
-    >>> round(float(study["round-robin"].final.mean()), 1)
-    200.0
-    """
-
-    #: An arm whose turn `Floors` takes has it afterwards.
-    learns_from_any_arm = False
-
-    def kernels(self) -> PolicyKernels:
-        return PolicyKernels(decide_turn, absorb_turn)
-
-    def initial(self, arms: int) -> Turn:
-        return Turn(np.zeros(1))
-
-    def params(self, arms: int, horizon: int) -> RoundRobinParams:
-        return RoundRobinParams(arms)
-
-
-def decide_turn(
-    state: Turn, params: RoundRobinParams, t: int, rng: np.random.Generator
-) -> tuple[int, int, int]:
-    """The arm whose turn it is, for one slot that is not looked at."""
-    return int(state.arm[0]), 1, 0
-
-
-def absorb_turn(state: Turn, params: RoundRobinParams, arm: int, window: int, total: float) -> None:
-    """Pass the turn on."""
-    state.arm[0] = (arm + 1) % params.arms
-
-
-@register
-@dataclass(frozen=True)
-class Ucb1(Policy):
-    """UCB1 that credits each slot's total to the arm just played, blind to delay: a baseline.
-
-    Examples
-    --------
-    >>> import aftereffect as ae
-    >>> study = ae.simulate(Ucb1(), ae.StochasticBandit([0.9, 0.5]), horizon=1_000, seed=1)
-    >>> round(float(study["ucb1"].final.mean()), 1)
-    21.2
-    """
-
-    def kernels(self) -> PolicyKernels:
-        return PolicyKernels(decide_ucb1, absorb_ucb1)
-
-    def initial(self, arms: int) -> Averages:
-        return blank_averages(arms)
-
-
-def decide_ucb1(
-    state: Averages, params: Params, t: int, rng: np.random.Generator
-) -> tuple[int, int, int]:
-    """The arm with the highest index, for one slot."""
-    chosen, highest = 0, -math.inf
-    width = shared_width(_ALPHA, t)
-    for arm in range(state.pulls.shape[0]):
-        if state.pulls[arm] == 0.0:
-            return arm, 1, 1
-        index = upper_bound(state, arm, width)
-        if index > highest:
-            chosen, highest = arm, index
-    return chosen, 1, 1
-
-
-def absorb_ucb1(state: Averages, params: Params, arm: int, window: int, total: float) -> None:
-    """Credit the slot's total to the arm just played."""
-    credit(state, arm, window, total)

@@ -43,7 +43,6 @@ from aftereffect._core import (
 )
 from aftereffect.delays import Delay, DelayFacts
 from aftereffect.errors import ParameterError
-from aftereffect.policies.ars_ucb import Ucb1
 from aftereffect.policies.base import (
     AttributedPolicy,
     Policy,
@@ -53,6 +52,7 @@ from aftereffect.policies.base import (
     stack_states,
 )
 from aftereffect.policies.exp3 import Exp3
+from aftereffect.policies.ucb1 import Ucb1
 
 
 class Copies(NamedTuple):

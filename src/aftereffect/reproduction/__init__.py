@@ -23,6 +23,8 @@ from aftereffect._core import (
 )
 from aftereffect.errors import ParameterError
 from aftereffect.reproduction import adversarial, beyond, stochastic
+from aftereffect.reproduction._claims import Claim, JudgedClaims, Judgement, Verdict
+from aftereffect.reproduction._pictures import picture_paths
 from aftereffect.reproduction._report import (
     format_digits,
     format_verdict,
@@ -30,23 +32,9 @@ from aftereffect.reproduction._report import (
     write_html,
     write_markdown,
 )
+from aftereffect.reproduction._settings import ADVERSARIAL_LONG_HORIZON, DEFAULT, QUICK, Settings
 from aftereffect.reproduction.beyond import summarize_exponents, summarize_price, summarize_regret
-from aftereffect.reproduction.chapters import (
-    ADVERSARIAL_LONG_HORIZON,
-    DEFAULT,
-    QUICK,
-    STUDIES,
-    Chapter,
-    ChapterName,
-    Claim,
-    Figure,
-    JudgedClaims,
-    Judgement,
-    Settings,
-    StoredStudy,
-    Verdict,
-    picture_paths,
-)
+from aftereffect.reproduction.chapters import STUDIES, Chapter, ChapterName, Figure, StoredStudy
 from aftereffect.simulation import Workers, worker_pool
 
 if TYPE_CHECKING:

@@ -11,13 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from aftereffect._core import describe_code, import_optional
-from aftereffect.reproduction.chapters import (
-    Chapter,
-    Claim,
-    Findings,
-    Judgement,
-    Settings,
-)
+from aftereffect.reproduction._claims import Claim, Judgement
+from aftereffect.reproduction._settings import Settings
+from aftereffect.reproduction.chapters import Chapter, Findings
 from aftereffect.simulation import PolicyRuns
 
 PAPER_TITLE = "Bandits with composite and anonymous feedback: the paper's experiments, reproduced"

@@ -19,9 +19,10 @@ from fastapi.routing import APIRoute
 
 from aftereffect.errors import StorageError
 from aftereffect.live import Experiment, Storage
-from aftereffect.service._cache import NamedCache, Scans, open_experiment
 from aftereffect.service._errors import RefusalError, refuse_for_storage
 from aftereffect.service._monitoring import Metrics
+from aftereffect.service._opening import NamedCache, open_experiment
+from aftereffect.service._scans import Scans
 from aftereffect.service._worker import Worker
 
 T = TypeVar("T")

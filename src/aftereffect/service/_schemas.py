@@ -31,7 +31,7 @@ from aftereffect.live import (
 )
 from aftereffect.policies import MAX_FLOORS
 from aftereffect.rewards import MAX_COVARIATES, SlotName
-from aftereffect.service._cache import Piece
+from aftereffect.service._timeline import Piece
 
 #: Characters of a policy's spec string.
 _MAX_POLICY = 1_000

@@ -157,8 +157,8 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # so that nothing printed is taken for an answer
-    from aftereffect.service._cache import Scans
     from aftereffect.service._monitoring import log_to_stderr
+    from aftereffect.service._scans import Scans
 
     log_to_stderr()
     log = logging.getLogger("aftereffect.service")

@@ -1,14 +1,22 @@
 """Simulation: one driver, two engines, all cores or many machines."""
 
+from aftereffect.simulation._builders import compile_driver, interpret_driver, load_decide
+from aftereffect.simulation._chunks import run_tasks
+from aftereffect.simulation._dask import dask_cluster
+from aftereffect.simulation._digest import Digest, OfAll
 from aftereffect.simulation._driver import BATCH
+from aftereffect.simulation._engine_choice import (
+    ENGINE_CHOICES,
+    EngineChoice,
+    EngineRequest,
+    recipe_of,
+)
 from aftereffect.simulation._plan import (
     DEFAULT_CHECKPOINTS,
     MAX_CHECKPOINTS,
     MAX_REPLICATIONS,
     Plan,
     plan_study,
-    print_progress,
-    simulate,
     space_logarithmically,
 )
 from aftereffect.simulation._plot import (
@@ -20,6 +28,7 @@ from aftereffect.simulation._plot import (
     draw_curves,
     save_picture,
 )
+from aftereffect.simulation._progress import print_progress
 from aftereffect.simulation._rehearsal import (
     COVARIATES,
     PENDING,
@@ -34,31 +43,18 @@ from aftereffect.simulation._rehearsal import (
     make_covariates,
     play_pulls,
 )
-from aftereffect.simulation._replications import (
-    ENGINE_CHOICES,
-    BatchResult,
-    ChunkResult,
-    EngineChoice,
-    EngineRequest,
-    Runs,
-    Task,
-    compile_driver,
-    interpret_driver,
-    load_decide,
-    prepare,
-    recipe_of,
-    run_batch,
-    trace_run,
-)
-from aftereffect.simulation._runs import Digest, OfAll, PolicyRuns, Trace
-from aftereffect.simulation._study import FINAL_HEADINGS, STUDY_SUFFIXES, Study
+from aftereffect.simulation._replications import BatchResult, ChunkResult, prepare, run_batch
+from aftereffect.simulation._runs import PolicyRuns
+from aftereffect.simulation._simulate import simulate
+from aftereffect.simulation._study import FINAL_HEADINGS, Study
+from aftereffect.simulation._study_files import STUDY_SUFFIXES
+from aftereffect.simulation._tasks import Runs, Task
+from aftereffect.simulation._trace import Trace, trace_run
 from aftereffect.simulation._workers import (
     Workers,
     check_jobs,
     check_made_by,
-    dask_cluster,
     explain_failure,
-    run_tasks,
     worker_pool,
 )
 

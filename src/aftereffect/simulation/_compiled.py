@@ -1,17 +1,10 @@
 """Compiles drivers and kernels, and stores machine code on disk. Only this imports numba.
 
-Two things about numba's cache need care:
-
-- It looks for changes in the compiled function's own file only: an edit in a helper elsewhere
-  would go unseen, and an edited comment in that file would compile everything again. Here each
-  driver has a folder that is named by what it does: the instructions and constants of all functions
-  that it reaches, the fields of the arrays that it reads, and the versions that compile it.
-- It names machine code by qualified name and a counter that starts anew in every process. Closures
-  of the same name that were compiled in two processes can get the same symbol, and a third process
-  that loads both links one in place of the other, without an error. Here a digest of the function,
-  with all it names, is part of every name (see `_contents`): equal symbols are equal code.
-
-What is compiled are clones with such names; the kernels themselves do not change.
+numba's cache looks for changes in the compiled function's own file only: an edit in a helper
+elsewhere would go unseen, and an edited comment in that file would compile everything again. Here
+each driver has a folder that is named by what it does: the instructions and constants of all
+functions that it reaches, the fields of the arrays that it reads, and the versions that compile it.
+What is compiled are copies with such names (see `_clones`).
 """
 
 import gc
@@ -24,10 +17,8 @@ import tempfile
 import time
 from contextlib import suppress
 from functools import cache
-from itertools import count
 from pathlib import Path
 from threading import Lock
-from types import CellType, FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,12 +29,13 @@ from aftereffect._core import (
     Params,
     SlotKernels,
     State,
-    require_extra,
+    name_extra,
     sources_digest,
 )
 from aftereffect.errors import ParameterError
 from aftereffect.policies import Kernels, make_take_state, stack_states
-from aftereffect.simulation._contents import Contents, list_globals, strip_locations
+from aftereffect.simulation._clones import Clones
+from aftereffect.simulation._codegen import callees, skip_callees
 from aftereffect.simulation._driver import (
     BatchPlay,
     Register,
@@ -52,25 +44,15 @@ from aftereffect.simulation._driver import (
     make_driver,
 )
 
-require_extra("simulation")
-
-import numba  # noqa: E402 - the line above says which extra is missing
-from numba.extending import register_jitable  # noqa: E402 - as above
+with name_extra("simulation"):
+    import numba
+    from numba.extending import register_jitable
 
 _UNUSED_DAYS = 30
 #: An empty file in a driver's folder that numba takes for its source.
 _STAMP = "driver.py"
 _lock = Lock()
 _programs: dict[tuple[str, Any], Any] = {}
-#: Copies that programs share, by name and whether calls of them are put in place: numba compiles
-#: each of them once in a process.
-_shared: dict[tuple[str, bool], FunctionType] = {}
-#: The names of functions that are only called by programs, which contain a digest of their code.
-_callees: set[str] = set()
-#: What numba keeps for a callee, by the name of a variable in machine code that is not made yet.
-_environments: dict[str, Any] = {}
-#: What `_skip_callees` uses of numba's code generator.
-_NEEDED = ("_library_class", "_engine", "set_env")
 _config: Any = numba.config  # filled at run time, so unknown to type checkers
 _types: Any = numba.types
 _typeof: Any = numba.typeof
@@ -167,7 +149,7 @@ def _compile_any_way(program: _Program) -> Any:
 
 
 def _compile(program: _Program, clones: "Clones", *, counting: bool) -> Any:
-    _callees.update(each.__qualname__ for each in clones.made if each is not clones.root)
+    callees.update(each.__qualname__ for each in clones.made if each is not clones.root)
     for function in clones.made:
         if function is clones.inner:
             register_jitable(_nrt=counting, no_cpython_wrapper=True, no_cfunc_wrapper=True)(
@@ -282,8 +264,10 @@ def _cache_folder(name: str, read: tuple[Any, ...]) -> Path | None:
 
 @cache
 def _digest_of_options() -> str:
-    """Digest this module: its options decide what machine code does."""
-    return sources_digest([Path(__file__)])
+    """Digest what decides how machine code is made: options, copies, and what is left out."""
+    return sources_digest(
+        Path(__file__).with_name(name) for name in ("_clones.py", "_codegen.py", "_compiled.py")
+    )
 
 
 def _fields(world: Any) -> str:
@@ -307,150 +291,4 @@ def _forget_unused(folders: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-class Clones:
-    """Copies of a function and of all functions that it names, with a digest in their names.
-
-    ``readable`` says whether everything that they depend on could be read; if not, the machine code
-    must not outlive this process. Their code holds no file names and line numbers, so that numba
-    finds machine code again after a comment was edited; `located` ones do, for messages, and are
-    not stored. If `shared`, programs that call the same functions call the same copies; ``made``
-    are those that no program has made before, and ``uncounted`` those of them that `inner` reaches:
-    they give nothing to Python, so they need not count references to arrays.
-
-    Parameters
-    ----------
-    root
-        The function that is called from outside.
-    inner
-        A function that it calls, and that is its own.
-    inline
-        Whether calls are put in place.
-    """
-
-    def __init__(
-        self,
-        root: Any,
-        inner: Any,
-        *,
-        inline: bool,
-        shared: bool = True,
-        located: bool = False,
-    ) -> None:
-        self.made: list[FunctionType] = []
-        self.inline = inline
-        self._shareable: set[FunctionType] = set()
-        contents = Contents(compiled=True)
-        contents.add(root)
-        self._located, self._content = located, contents.digest[:20]
-        self.readable = contents.readable and not located
-        self._begun: dict[FunctionType, FunctionType] = {}
-        self._numbers = count()
-        self._unshared = (root, inner) if shared else None
-        self._counts = False
-        self.inner = self.clone(inner)
-        self.uncounted = set(self.made)
-        self._counts = True
-        self.root = self.clone(root)
-
-    def clone(self, function: Any) -> FunctionType:
-        """Copy a function, with copies of the functions that it names in its globals and cells."""
-        if function in self._begun:  # copied before, or naming itself
-            return self._begun[function]
-        share = self._unshared is not None and function not in self._unshared
-        if share:
-            contents = Contents(compiled=True)
-            contents.add(function)
-            counts = "counted" if self._counts else "uncounted"
-            name = f"{function.__name__}_{counts}_{contents.digest[:20]}"
-            made = _shared.get((name, self.inline))
-            if made is not None:
-                self._begun[function] = made
-                return made
-        else:  # a number that does not depend on what other programs have made before
-            name = f"{function.__name__}_{self._content}_{next(self._numbers)}"
-        code = function.__code__
-        cells = tuple(CellType() for _ in code.co_freevars)
-        copy = FunctionType(
-            code if self._located else strip_locations(code),
-            {"__name__": __name__},  # numba imports it with stored code, and a function may move
-            function.__name__,
-            function.__defaults__,
-            cells,
-        )
-        copy.__qualname__ = name
-        copy.__module__ = __name__
-        self._begun[function] = copy
-        if code.co_filename.startswith("<"):  # typed in by hand
-            self.readable = False
-        named = {
-            name: function.__globals__[name]
-            for name in sorted(list_globals(code))
-            if name in function.__globals__
-        }
-        copy.__globals__.update({name: self._copy_value(value) for name, value in named.items()})
-        for cell, original in zip(cells, function.__closure__ or (), strict=True):
-            cell.cell_contents = self._copy_value(original.cell_contents)
-        self.made.append(copy)
-        if share and self.readable:  # as is all that it names
-            self._shareable.add(copy)
-        return copy
-
-    def _copy_value(self, value: Any) -> Any:
-        return self.clone(value) if isinstance(value, FunctionType) else value
-
-    def name_at(self, file: str, line: int) -> str:
-        """Find the function at a line of a file."""
-        codes = [function.__code__ for function in self.made]
-        before = [
-            code
-            for code in codes
-            if Path(code.co_filename).name == file and code.co_firstlineno <= line
-        ]
-        return max(before, key=lambda code: code.co_firstlineno).co_name if before else "somewhere"
-
-    def share(self, function: FunctionType) -> None:
-        """Let later programs use a copy, if its name says all about it."""
-        if function in self._shareable:
-            _shared[function.__qualname__, self.inline] = function
-
-
-def _skip_callees(codegen: Any) -> None:
-    """Let numba's code generator make machine code of programs once, not once per function.
-
-    When numba has compiled a function, LLVM optimises it and turns it into machine code together
-    with all that it calls. What is called from a depth of five is thus done five times, which takes
-    more than half of the time for a large policy. But callees of our programs are never called from
-    Python: what LLVM makes of a program, with all callees in it, is enough.
-
-    This uses what is private to numba. If it is not there in another version, compiling takes
-    longer, and nothing else changes.
-    """
-    if not all(hasattr(codegen, name) for name in _NEEDED):
-        return
-    library: Any = codegen._library_class
-    set_env = codegen.set_env
-
-    class Library(library):  # type: ignore[misc]  # numba has no types
-        def _optimize_final_module(self) -> None:
-            if self.name not in _callees:
-                super()._optimize_final_module()
-
-        def _finalize_final_module(self) -> None:
-            if self.name in _callees:
-                self._finalized = True
-                return
-            super()._finalize_final_module()
-            for name in list(_environments):
-                if codegen._engine.get_global_value_address(name):
-                    set_env(name, _environments.pop(name))
-
-    def set_env_later(name: str, environment: Any) -> None:
-        if codegen._engine.get_global_value_address(name):
-            set_env(name, environment)
-        else:
-            _environments[name] = environment
-
-    codegen._library_class, codegen.set_env = Library, set_env_later
-
-
-_skip_callees(numba.core.registry.cpu_target.target_context.codegen())
+skip_callees(numba.core.registry.cpu_target.target_context.codegen())

@@ -32,10 +32,11 @@ from aftereffect._core import (
 )
 from aftereffect.errors import ParameterError
 from aftereffect.policies import Kernels, map_arrays
-from aftereffect.simulation._compiled import Clones, one_line_error
+from aftereffect.simulation._clones import Clones
+from aftereffect.simulation._compiled import one_line_error
+from aftereffect.simulation._digest import GROUP, Digest, find_bin, measure_group
 from aftereffect.simulation._driver import make_driver
 from aftereffect.simulation._philox import METHODS, STREAM_WORDS, Stream, seed_key
-from aftereffect.simulation._runs import GROUP, Digest, find_bin, measure_group
 
 with name_extra("gpu"):
     if not hasattr(np, "row_stack"):

@@ -1,11 +1,7 @@
-"""`simulate`, and its plan: everything that a study will be, checked before anything runs."""
+"""The plan of a study: everything that it will be, checked before anything runs."""
 
 import os
-import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Executor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -24,22 +20,22 @@ from aftereffect._core import (
 from aftereffect.bandits import Bandit
 from aftereffect.errors import InputError, ParameterError
 from aftereffect.policies import Policy
+from aftereffect.simulation._chunks import run_tasks
 from aftereffect.simulation._contents import describe_own_code
-from aftereffect.simulation._replications import (
+from aftereffect.simulation._digest import Digest
+from aftereffect.simulation._engine_choice import (
     ENGINE_CHOICES,
-    ChunkResult,
     EngineChoice,
     EngineRequest,
-    Task,
     choose_engine,
-    describe_data,
-    give_facts,
     is_for_gpu,
     recipe_of,
 )
-from aftereffect.simulation._runs import Digest, PolicyRuns, check_memory
+from aftereffect.simulation._replications import ChunkResult
+from aftereffect.simulation._runs import PolicyRuns, check_memory
 from aftereffect.simulation._study import Study
-from aftereffect.simulation._workers import Workers, run_tasks, worker_pool
+from aftereffect.simulation._tasks import Task, describe_data, give_facts
+from aftereffect.simulation._workers import Workers
 
 #: Regret is recorded at checkpoints only.
 DEFAULT_CHECKPOINTS, MAX_CHECKPOINTS = 50, 10_000
@@ -265,131 +261,3 @@ def _label_policies(
     if not by_label:
         raise ParameterError("at least one policy is needed, got none")
     return by_label
-
-
-_BAR = 30
-#: Seconds between two updates of a bar, and between two lines.
-_BAR_PAUSE, _LINE_PAUSE = 0.2, 10.0
-
-
-def simulate(
-    policies: Policy | str | Iterable[Policy | str],
-    bandit: Bandit | str,
-    horizon: int,
-    replications: int = 100,
-    *,
-    seed: int | None = None,
-    engine: EngineRequest = "roundwise",
-    checkpoints: int | Iterable[int] = DEFAULT_CHECKPOINTS,
-    keep: int | None = None,
-    jobs: int | None = None,
-    executor: Executor | None = None,
-    progress: bool | Callable[[int], None] | None = None,
-) -> Study:
-    """Play each policy many times in a bandit and record its regret.
-
-    The result depends on the seed and nothing else: not on the number of jobs or on what runs them,
-    nor on other policies or further replications of the same call.
-
-    Parameters
-    ----------
-    policies
-        One policy or several, as objects or spec strings. A policy that needs to know something
-        about the delay gets the true value unless it is given another; its label shows the value.
-    bandit
-        The bandit that they play, as an object or a spec string.
-    horizon
-        Slots per replication; at least the number of arms.
-    replications
-        Independent runs of each policy.
-    seed
-        Any whole number from 0 on; drawn if not given. The study reports it.
-    engine
-        ``"roundwise"`` (fast), ``"slotwise"`` (literal), or ``"cuda"``: the roundwise engine on an
-        NVIDIA GPU (needs the extra ``gpu``). All have the same law, not the same numbers.
-        ``"cuda-single"`` keeps what a replication changes in single precision, which is faster.
-        ``"auto"`` plays large studies on a GPU, if there is one, and all others roundwise.
-    checkpoints
-        At how many slots, evenly spaced in log time, to record the regret; or those slots, the last
-        being the horizon.
-    keep
-        How many replications to keep: the first ones. On a GPU, the others leave only what means,
-        standard errors and percentiles of all need, so that millions fit into memory. The
-        percentiles are then at most 0.4 % off; all else is exact. All are kept if not given.
-    jobs
-        Threads to use; all cores by default, and for -1. With an executor, how many workers it has.
-    executor
-        Anything with the ``submit`` of a ``concurrent.futures.Executor``: processes, Dask, MPI. Its
-        workers need this package and the modules of the policies; it is not shut down.
-    progress
-        True prints progress to standard error. A function is called now and then with the number
-        of replications finished since its last call.
-
-    Returns
-    -------
-    Study
-        Regret curves, pulls and rounds of every replication that is kept.
-
-    Examples
-    --------
-    >>> import aftereffect as ae
-    >>> bandit = ae.StochasticBandit(means=[.9, .5, .1], delay=ae.Interval(3, 7))
-    >>> study = ae.simulate(["ars-ucb", "round-robin"], bandit, 3_000, replications=20, seed=7)
-    >>> study["round-robin"].final.mean().round().item()
-    1200.0
-    >>> bool(study["ars-ucb"].final.mean() < 600)
-    True
-    """
-    plan = plan_study(
-        policies,
-        bandit,
-        horizon,
-        replications,
-        seed=seed,
-        engine=engine,
-        checkpoints=checkpoints,
-        keep=keep,
-    )
-    with worker_pool(jobs, executor) as workers:
-        if not isinstance(progress, bool):
-            return plan.play(workers, progress)
-        if not progress:
-            return plan.play(workers)
-        with print_progress(len(plan.policies) * plan.replications, "replications") as show:
-            return plan.play(workers, show)
-
-
-@contextmanager
-def print_progress(total: int, unit: str) -> Iterator[Callable[..., None]]:
-    """Yield a function to call with the number of steps just finished, and perhaps a remark.
-
-    Elsewhere than on a terminal nothing is printed before the first ten seconds, so that short runs
-    stay silent but for one last line.
-    """
-    is_terminal = sys.stderr.isatty()
-    pause = _BAR_PAUSE if is_terminal else _LINE_PAUSE
-    done, printed = 0, time.monotonic()
-
-    def show(finished: int, remark: str = "") -> None:
-        nonlocal done, printed
-        done += finished
-        if time.monotonic() - printed >= pause and done < total:
-            printed = time.monotonic()
-            _print(done, total, unit, remark, is_terminal=is_terminal)
-
-    try:
-        yield show
-        _print(done, total, unit, "", is_terminal=is_terminal)
-    finally:
-        if is_terminal:
-            print(file=sys.stderr)
-
-
-def _print(done: int, total: int, unit: str, remark: str, *, is_terminal: bool) -> None:
-    text = f"{done:,} of {total:,} {unit}{f', {remark}' if remark else ''}"
-    if is_terminal:
-        filled = _BAR * done // max(total, 1)
-        bar = "#" * filled + "-" * (_BAR - filled)
-        print(f"\r[{bar}] {text}\x1b[K", end="", file=sys.stderr, flush=True)
-    else:
-        print(text, file=sys.stderr, flush=True)

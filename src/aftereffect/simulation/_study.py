@@ -1,81 +1,31 @@
-"""What `simulate` returns, and how it is stored: as tables and files, through polars.
+"""What `simulate` returns: the regret of policies in one bandit, as numbers, tables and plots."""
 
-Parquet checks little of what it holds: a flipped bit can give other numbers without an error, or
-abort the process that reads it. So each file has a *seal*: a mark and the SHA-256 of all other
-bytes, between the last column and the footer::
-
-    PAR1 | columns | mark, digest | footer | length of the footer | PAR1
-
-Readers find the footer from the end and the columns by their offsets in it, so other programs do
-not notice the seal.
-"""
-
-import csv
-import hashlib
-import io
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from numbers import Integral
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
-from aftereffect._core import (
-    Spec,
-    atomic_write,
-    check_int,
-    check_writable,
-    html_table,
-    import_optional,
-    parse,
-    text_table,
-)
+from aftereffect._core import check_int, html_table, import_optional, parse, text_table
 from aftereffect.bandits import Bandit
-from aftereffect.errors import (
-    InputError,
-    OutputError,
-    ParameterError,
-    SpecError,
-    UnknownPolicyError,
-)
+from aftereffect.errors import ParameterError, SpecError, UnknownPolicyError
 from aftereffect.policies import Policy
+from aftereffect.simulation._engine_choice import EngineChoice
 from aftereffect.simulation._plot import plot_regret
-from aftereffect.simulation._replications import (
-    ENGINE_CHOICES,
-    EngineChoice,
-    give_facts,
-    trace_run,
-)
-from aftereffect.simulation._runs import PolicyRuns, Trace
+from aftereffect.simulation._runs import PolicyRuns
+from aftereffect.simulation._study_files import load_study, save_study
+from aftereffect.simulation._tasks import give_facts
+from aftereffect.simulation._trace import Trace, trace_run
 
 if TYPE_CHECKING:
     import matplotlib.axes
     import polars
 
+
 FINAL_HEADINGS = ("policy", "mean regret", "sem", "p95")
-STUDY_SUFFIXES = (".parquet", ".csv")
-#: The columns that are the same in every row of a study.
-_SHARED = ("bandit", "engine", "horizon", "seed", "made_by", "checkpoints")
-_CSV_COLUMNS = (
-    "policy",
-    "bandit",
-    "engine",
-    "horizon",
-    "seed",
-    "made_by",
-    "seconds",
-    "replication",
-    "rounds",
-)
-_MAGIC = b"PAR1"
-_MARK = b"aftereffect seal"
-_SEAL = len(_MARK) + hashlib.sha256().digest_size
-#: The length of the footer, and the magic behind it.
-_END = 4 + len(_MAGIC)
-S = TypeVar("S", bound=Spec)
 
 
 class Summary(TypedDict):
@@ -314,12 +264,12 @@ class Study:
             "made_by": self.made_by,
             "checkpoints": list(self.checkpoints),
         }
-        _save_study(path, shared, self.runs)
+        save_study(path, shared, self.runs)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Study":
         """Read a Parquet file that `save` or a sweep wrote; a damaged one is refused."""
-        return cls(**_load_study(path))
+        return cls(**load_study(path))
 
 
 def _curve_columns(checkpoints: Sequence[int], runs: Sequence[PolicyRuns]) -> dict[str, Any]:
@@ -331,215 +281,3 @@ def _curve_columns(checkpoints: Sequence[int], runs: Sequence[PolicyRuns]) -> di
         "slot": np.tile(np.array(checkpoints), count * len(runs)),
         "regret": np.concatenate([each.regret.ravel() for each in runs]),
     }
-
-
-def _save_study(
-    path: str | os.PathLike[str], shared: Mapping[str, Any], runs: Sequence[PolicyRuns]
-) -> None:
-    """Write one file with a row per policy and replication, in the format of the path's suffix.
-
-    `shared` holds the values of the columns `_SHARED`.
-    """
-    target = check_writable(path, STUDY_SUFFIXES)
-    write = _write_csv if target.suffix.lower() == ".csv" else _write_parquet
-    with atomic_write(target, suffix=".part") as draft:
-        write(draft, target, shared, runs)
-
-
-def _write_parquet(
-    draft: Path, target: Path, shared: Mapping[str, Any], runs: Sequence[PolicyRuns]
-) -> None:
-    pl = import_optional("polars")
-    schema = _schema()
-    # What is the same in all rows is repeated, which Parquet stores once.
-    frame: polars.DataFrame = pl.concat(
-        pl.DataFrame(
-            {name: [value] * len(each.rounds) for name, value in shared.items()}
-            | {
-                "policy": [each.label] * len(each.rounds),
-                "seconds": [each.seconds] * len(each.rounds),
-                "replication": range(len(each.rounds)),
-                "rounds": each.rounds,
-                "pulls": list(each.pulls),
-                "regret": list(each.regret),
-            },
-            schema_overrides=schema,
-        ).select(list(schema))
-        for each in runs
-    )
-    try:
-        frame.write_parquet(draft)
-    except pl.exceptions.PolarsError as error:  # a full disk, say
-        raise OutputError(f"cannot write {target}: {str(error).splitlines()[0]}") from None
-    add_seal(draft)
-
-
-def _schema() -> dict[str, Any]:
-    """Return the columns of a saved study and their types."""
-    pl = import_optional("polars")
-    return {
-        "policy": pl.String,
-        "bandit": pl.String,
-        "engine": pl.String,
-        "horizon": pl.Int64,
-        "seed": pl.Int64,
-        "made_by": pl.String,
-        "seconds": pl.Float64,
-        "replication": pl.Int64,
-        "rounds": pl.Int64,
-        "pulls": pl.List(pl.Float64),
-        "checkpoints": pl.List(pl.Int64),
-        "regret": pl.List(pl.Float64),
-    }
-
-
-def _write_csv(
-    draft: Path, _target: Path, shared: Mapping[str, Any], runs: Sequence[PolicyRuns]
-) -> None:
-    """Write the same rows with a column per arm and per checkpoint, since CSV has no lists."""
-    same = [shared[name] for name in _SHARED if name != "checkpoints"]
-    with draft.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        arms = (f"pulls_{arm}" for arm in range(runs[0].pulls.shape[1]))
-        slots = (f"regret_{slot}" for slot in shared["checkpoints"])
-        writer.writerow((*_CSV_COLUMNS, *arms, *slots))
-        for each in runs:
-            numbers = zip(
-                each.rounds.tolist(), each.pulls.tolist(), each.regret.tolist(), strict=True
-            )
-            writer.writerows(
-                (each.label, *same, each.seconds, replication, rounds, *pulls, *regret)
-                for replication, (rounds, pulls, regret) in enumerate(numbers)
-            )
-
-
-def _load_study(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read a Parquet file and return the fields of the study in it.
-
-    Raises
-    ------
-    InputError
-        If the file does not exist, is damaged, or holds something else.
-    """
-    source = Path(path)
-    if not source.is_file():
-        raise InputError(f"cannot read {source}: there is no such file")
-    if source.suffix.lower() == ".csv":
-        raise InputError(
-            f"cannot read {source}: studies can be loaded from .parquet files only, "
-            ".csv files are for other programs"
-        )
-    frame = _read_frame(source)
-    wanted = _schema()
-    missing = [name for name in wanted if name not in frame.columns]
-    if missing or frame.is_empty():
-        lacks = f"the columns {', '.join(missing)}" if missing else "any row"
-        raise InputError(f"cannot read {source}: not a saved study, it lacks {lacks}")
-    try:
-        for name, kind in wanted.items():
-            if frame.schema[name] != kind or frame[name].null_count():
-                raise ValueError(f"the column {name} must hold {kind} and nothing else")
-        if frame.select(_SHARED).n_unique() > 1:
-            raise ValueError("its rows contradict each other")
-        first = frame.row(0, named=True)
-        checkpoints = tuple(first["checkpoints"])
-        runs = tuple(
-            _read_runs(part.sort("replication"), len(checkpoints), len(first["pulls"]))
-            for part in frame.partition_by("policy", maintain_order=True)
-        )
-        if first["engine"] not in ENGINE_CHOICES or len({len(each.rounds) for each in runs}) > 1:
-            raise ValueError("its rows contradict each other")
-    except (ValueError, TypeError, IndexError) as error:
-        raise InputError(
-            f"cannot read {source}: not a saved study ({str(error).splitlines()[0]})"
-        ) from None
-    return {
-        "bandit": _parse_label(first["bandit"], Bandit),
-        "bandit_label": first["bandit"],
-        "engine": first["engine"],
-        "horizon": first["horizon"],
-        "checkpoints": checkpoints,
-        "seed": first["seed"],
-        "made_by": first["made_by"],
-        "runs": runs,
-    }
-
-
-def _read_frame(source: Path) -> Any:
-    """Read a Parquet file after checking its seal: a damaged one can make polars abort."""
-    pl = import_optional("polars")
-    content = _read_sealed(source)
-    try:
-        return pl.read_parquet(io.BytesIO(content))
-    except pl.exceptions.PolarsError as error:  # written by a later version, say
-        raise InputError(f"cannot read {source}: {str(error).splitlines()[0]}") from None
-
-
-def _read_runs(part: Any, checkpoints: int, arms: int) -> PolicyRuns:
-    label: str = part["policy"][0]
-    if set(part["regret"].list.len()) != {checkpoints} or set(part["pulls"].list.len()) != {arms}:
-        raise ValueError("its rows contradict each other")
-    if part["replication"].to_list() != list(range(part.height)):
-        raise ValueError(f"replications of {label} are missing or repeated")
-    return PolicyRuns(
-        label=label,
-        policy=_parse_label(label, Policy),
-        regret=part["regret"].explode().to_numpy().reshape(part.height, checkpoints),
-        pulls=part["pulls"].explode().to_numpy().reshape(part.height, arms),
-        rounds=part["rounds"].to_numpy(),
-        seconds=part["seconds"][0],
-    )
-
-
-def _parse_label(label: str, kind: type[S]) -> S | None:
-    """Parse a spec string; None for another label, whose numbers can be read all the same."""
-    try:
-        return parse(label, kind)
-    except (SpecError, ParameterError):
-        return None
-
-
-def add_seal(path: Path) -> None:
-    """Put a seal into a Parquet file that was just written."""
-    with path.open("r+b") as file:
-        digest = hashlib.file_digest(file, "sha256").digest()
-        size = file.seek(-_END, 2) + _END
-        file.seek(size - _END - int.from_bytes(file.read(4), "little"))
-        start, footer = file.tell(), file.read()
-        file.seek(start)
-        file.write(_MARK + digest + footer)
-
-
-def _read_sealed(path: Path) -> bytes:
-    """Return the bytes of a Parquet file, if they are those that were sealed.
-
-    Raises
-    ------
-    InputError
-        If it is not a Parquet file, has no seal, or is damaged.
-    """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from None
-    if (
-        len(content) < len(_MAGIC) + _END
-        or content[: len(_MAGIC)] != _MAGIC
-        or content[-len(_MAGIC) :] != _MAGIC
-    ):
-        raise InputError(f"cannot read {path}: not a Parquet file, or cut short")
-    footer = len(content) - _END - int.from_bytes(content[-_END : -len(_MAGIC)], "little")
-    start = footer - _SEAL
-    if start < 0 or content[start : start + len(_MARK)] != _MARK:
-        raise InputError(
-            f"cannot read {path}: not written by Study.save, or damaged: "
-            "it has no digest of its content"
-        )
-    digest = hashlib.sha256(memoryview(content)[:start])
-    digest.update(memoryview(content)[footer:])
-    if digest.digest() != content[start + len(_MARK) : footer]:
-        raise InputError(
-            f"cannot read {path}: it is damaged, its content does not match its digest: "
-            "run the study again or restore the file"
-        )
-    return content

@@ -19,7 +19,10 @@ from typing import NamedTuple
 from aftereffect._core import check_creatable_folder, lock_folder, make_folder, require_extra
 from aftereffect.errors import InputError, SweepError
 from aftereffect.simulation import Task, Workers, print_progress, run_tasks, worker_pool
-from aftereffect.sweeps._grid import Cell, Problems, SweepResults, make_cells, read_grid
+from aftereffect.sweeps._cells import Cell, make_cells
+from aftereffect.sweeps._grid import read_grid
+from aftereffect.sweeps._problems import Problems
+from aftereffect.sweeps._results import SweepResults
 
 __all__ = [
     "Cell",

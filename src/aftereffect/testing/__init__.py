@@ -5,7 +5,8 @@
 """
 
 from aftereffect.testing._common import Script
-from aftereffect.testing.simulated import check_bandit, check_policy, script_totals, window_moments
+from aftereffect.testing.bandits import check_bandit, script_totals, window_moments
+from aftereffect.testing.policies import check_policy
 from aftereffect.testing.storage import StorageContract
 
 __all__ = [

@@ -10,34 +10,27 @@ from textwrap import fill
 
 from aftereffect.errors import InputError
 from aftereffect.policies import ArsClw, Clw, Policy
+from aftereffect.reproduction._claims import judge_claim
+from aftereffect.reproduction._pictures import add_legend, describe_runs, make_canvas, save_canvas
 from aftereffect.reproduction._report import format_command_block, format_final, markdown_table
-from aftereffect.reproduction.adversarial.figures import (
+from aftereffect.reproduction._settings import Settings, space_evenly
+from aftereffect.reproduction.adversarial.claims import (
     CLAIMS,
+    AdversarialEvidence,
+    list_evidence,
+    list_long_evidence,
+)
+from aftereffect.reproduction.adversarial.figures import (
     FIGURES,
     OURS,
     STYLES,
-    AdversarialEvidence,
     AdversarialFigure,
     Panel,
     PriceFigure,
     list_choices,
-    list_evidence,
-    list_long_evidence,
     make_clw,
 )
-from aftereffect.reproduction.chapters import (
-    Chapter,
-    Figure,
-    Findings,
-    Settings,
-    StoredStudy,
-    add_legend,
-    describe_runs,
-    judge_claim,
-    make_canvas,
-    save_canvas,
-    space_evenly,
-)
+from aftereffect.reproduction.chapters import Chapter, Figure, Findings, StoredStudy
 from aftereffect.simulation import PLAIN_NUMBERS, Study, draw_curves
 
 __all__ = ["CHAPTER", "CLAIMS", "FIGURES"]

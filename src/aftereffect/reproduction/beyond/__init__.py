@@ -14,7 +14,10 @@ import numpy as np
 
 from aftereffect._core import Vector
 from aftereffect.policies import Policy
+from aftereffect.reproduction._claims import JudgedClaims, judge_claim
+from aftereffect.reproduction._pictures import add_legend, save_canvas
 from aftereffect.reproduction._report import ABSENT, format_digits, markdown_table
+from aftereffect.reproduction._settings import Settings
 from aftereffect.reproduction.beyond import oracles
 from aftereffect.reproduction.beyond.figures import (
     ARS,
@@ -30,16 +33,7 @@ from aftereffect.reproduction.beyond.figures import (
     list_claims,
 )
 from aftereffect.reproduction.beyond.oracles import ExponentFigure, PriceFigure
-from aftereffect.reproduction.chapters import (
-    Chapter,
-    Findings,
-    JudgedClaims,
-    Settings,
-    StoredStudy,
-    add_legend,
-    judge_claim,
-    save_canvas,
-)
+from aftereffect.reproduction.chapters import Chapter, Findings, StoredStudy
 from aftereffect.simulation import PLAIN_NUMBERS, Study, space_logarithmically
 
 if TYPE_CHECKING:

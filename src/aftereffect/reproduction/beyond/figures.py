@@ -27,14 +27,8 @@ from aftereffect.delays import (
 from aftereffect.errors import ParameterError
 from aftereffect.policies import ArsKlUcb, Odaaf, Policy, SettleUcb, Ucb1
 from aftereffect.reproduction import stochastic
+from aftereffect.reproduction._claims import CaseVerdict, Cells, Claim, Judgement, judge_cases
 from aftereffect.reproduction._report import format_digits
-from aftereffect.reproduction.chapters import (
-    CaseVerdict,
-    Cells,
-    Claim,
-    Judgement,
-    judge_cases,
-)
 from aftereffect.reproduction.stochastic import MEANS
 from aftereffect.rewards import Beta
 from aftereffect.theory import lai_robbins_slope

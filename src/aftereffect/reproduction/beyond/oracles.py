@@ -43,7 +43,17 @@ from aftereffect.policies import (
     QpmD,
     Skipper,
 )
+from aftereffect.reproduction._claims import (
+    CaseVerdict,
+    Cells,
+    Claim,
+    Judgement,
+    judge_cases,
+    judge_claim,
+)
+from aftereffect.reproduction._pictures import add_legend, make_canvas, save_canvas
 from aftereffect.reproduction._report import ABSENT, format_digits, markdown_table
+from aftereffect.reproduction._settings import Settings
 from aftereffect.reproduction.beyond.figures import (
     ARS,
     ARS_KL,
@@ -56,20 +66,7 @@ from aftereffect.reproduction.beyond.figures import (
     claim_everywhere,
     measure_all,
 )
-from aftereffect.reproduction.chapters import (
-    CaseVerdict,
-    Cells,
-    Claim,
-    Findings,
-    Judgement,
-    Settings,
-    StoredStudy,
-    add_legend,
-    judge_cases,
-    judge_claim,
-    make_canvas,
-    save_canvas,
-)
+from aftereffect.reproduction.chapters import Findings, StoredStudy
 from aftereffect.rewards import DrawnRewards, MultiScaleWalk
 from aftereffect.simulation import PLAIN_NUMBERS
 

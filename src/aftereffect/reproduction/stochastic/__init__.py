@@ -10,36 +10,30 @@ from pathlib import Path
 import numpy as np
 
 from aftereffect.policies import Policy
+from aftereffect.reproduction._claims import judge_claim
+from aftereffect.reproduction._pictures import add_legend, describe_runs, make_canvas, save_canvas
 from aftereffect.reproduction._report import (
     ABSENT,
     format_command_block,
     format_final,
     markdown_table,
 )
-from aftereffect.reproduction.chapters import (
-    Chapter,
-    Findings,
-    Settings,
-    add_legend,
-    describe_runs,
-    judge_claim,
-    make_canvas,
-    save_canvas,
-)
+from aftereffect.reproduction._settings import Settings
+from aftereffect.reproduction.chapters import Chapter, Findings
+from aftereffect.reproduction.stochastic.claims import CLAIMS, LONG_RUNS, Evidence
 from aftereffect.reproduction.stochastic.figures import (
-    CLAIMS,
     FIGURES,
-    LONG_RUNS,
     MEANS,
-    ORDERS,
-    PAPER_ORDER,
     RECOMMENDED,
     STYLES,
-    Evidence,
-    EvidenceByOrder,
-    Order,
     StochasticFigure,
     list_choices,
+)
+from aftereffect.reproduction.stochastic.studies import (
+    ORDERS,
+    PAPER_ORDER,
+    EvidenceByOrder,
+    Order,
     list_studies,
     long_study,
     shown_study,
