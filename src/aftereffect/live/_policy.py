@@ -38,8 +38,8 @@ def choose_policy(policy: object, units: object) -> tuple[Policy, tuple[str, ...
     for one, and the unit needs no name.
 
     >>> policy, units = choose_policy("fixed-unit-switchback(block=12)", ["north"])
-    >>> str(policy), units
-    ('fixed-switchback(block=12)', ())
+    >>> policy.block, units
+    (12, ())
     """
     with name_field("units"):
         names = check_units(units)

@@ -57,6 +57,8 @@ HISTORY_SUFFIXES = (".csv", ".parquet")
 #: What a row of an exported file is for: all that was recorded of a slot; a slot of a marketing mix
 #: model; or a slot of an experiment whose rounds are clusters.
 ExportForm: TypeAlias = Literal["slots", "mmm", "clusters"]
+#: Fields that are None where there is one unit.
+_OF_UNITS = ("arms", "unit_probabilities", UNIT_COLUMN)
 #: Fields of a record that have no column of this name in every table.
 _NOT_COLUMNS = ("covariates", "guardrails", UNIT_COLUMN)
 #: A spreadsheet takes a cell that begins so for a formula.
@@ -89,6 +91,9 @@ class Decision(NamedTuple):
     arms: dict[str, str] | None = None
     unit_probabilities: dict[str, dict[str, float]] | None = None
 
+    def __repr__(self) -> str:
+        return _write_call(self)
+
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, in types that JSON has."""
         return self._asdict()
@@ -111,6 +116,9 @@ class TotalRecord(NamedTuple):
     change: Literal["recorded", "unchanged", "revised"]
     arm: str | None
     unit: str | None = None
+
+    def __repr__(self) -> str:
+        return _write_call(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, in types that JSON has."""
@@ -176,9 +184,22 @@ class SlotRecord(NamedTuple):
     guardrails: dict[str, float | None] | None
     unit: str | None = None
 
+    def __repr__(self) -> str:
+        return _write_call(self)
+
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, in types that JSON has."""
         return self._asdict()
+
+
+def _write_call(record: Any) -> str:
+    """The call that makes a record, without what only experiments with several units have."""
+    parts = [
+        f"{name}={value!r}"
+        for name, value in zip(record._fields, record, strict=True)
+        if value is not None or name not in _OF_UNITS
+    ]
+    return f"{type(record).__name__}({', '.join(parts)})"
 
 
 def read_totals(totals: object) -> list[TotalInput]:
