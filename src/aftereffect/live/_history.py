@@ -30,7 +30,13 @@ CovariateRows: TypeAlias = tuple[tuple[float | None, ...], ...]
 
 
 class Past(NamedTuple):
-    """What one unit observed before slot 0: rows with times, or totals alone; and its source."""
+    """What one unit observed before slot 0: rows with times, or totals alone; and its source.
+
+    Examples
+    --------
+    >>> Past("history", [], (37.0, None)).totals
+    (37.0, None)
+    """
 
     source: str
     rows: list[TimedTotal]

@@ -206,7 +206,17 @@ def explain_refusal(settings: Settings, arms: int) -> str | None:
 
 
 def check_lag(settings: Settings) -> None:
-    """Refuse to estimate the lag of several units: the estimate is for one series of totals."""
+    """Refuse to estimate the lag of several units: the estimate is for one series of totals.
+
+    >>> from aftereffect import Experiment
+    >>> stores = Experiment.create(
+    ...     "stores", arms=["A", "B"], units=["north", "south"], storage="memory://"
+    ... )
+    >>> check_lag(stores.settings)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    aftereffect.errors.ConflictError: the lag is estimated from the totals of one unit, ...
+    """
     if settings.units:
         raise ConflictError(
             f"the lag is estimated from the totals of one unit, and {settings.name!r} has "

@@ -392,7 +392,7 @@ async def timeline(
     "/lag",
     operation_id="lag",
     response_model=schemas.LagAnswer,
-    responses=document_errors(NOT_FOUND),
+    responses=document_errors(NOT_FOUND, {409: "The experiment has several units."}),
 )
 async def lag(name: Name, experiments: ReadAccess) -> Response:
     """The estimated lag between a pull and its reward, or the reason why there is no estimate.
