@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Iterable
 from typing import Any, cast
 
 import numpy as np
@@ -53,9 +52,6 @@ class SlotState(SlotwiseState):
     @property
     def outstanding(self) -> int:
         return len(self.unanswered)
-
-    def list_outstanding(self) -> Iterable[int]:
-        return self.unanswered
 
     def is_learned(self, slot: int) -> bool:
         return slot < self.shown and slot not in self.changed

@@ -91,6 +91,9 @@ class SlotwiseState(ExperimentState, ABC):
         self._room = slots
         return self._make_initial(slots)
 
+    def list_outstanding(self) -> Iterable[int]:
+        return self.unanswered
+
     def list_awaited(self) -> Iterable[int]:
         return self.unanswered
 
