@@ -126,7 +126,7 @@ CALLS = {
         lambda exp, _: exp.tell_many({8: 1, 99: 1}),
         lambda exp, _: exp.tell_many({8: -1}),
         lambda exp, _: exp.tell_many({1: 99}),
-        lambda exp, _: exp.tell_many([(8, 1, "B", {}, {}, 2)]),
+        lambda exp, _: exp.tell_many([(8, 1, "B", {}, {}, None, 2)]),
         lambda exp, _: exp.tell_many([3]),
     ],
     "skip": [

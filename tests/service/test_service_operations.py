@@ -28,7 +28,7 @@ def test_from_create_to_end(service):
     assert (status, answer["name"], headers["Location"]) == (201, "banner", BANNER)
     assert call(service, "GET", "/v1/experiments")[1] == {"experiments": ["banner"]}
     first = {"slot": 0, "arm": "A", "round": 0, "until": 0, "hold": False}
-    first |= {"time": None, "probabilities": None}
+    first |= dict.fromkeys(("time", "probabilities", "arms", "unit_probabilities"))
     assert call(service, "POST", f"{BANNER}/slots", headers={"Idempotency-Key": "monday"})[:2] == (
         201,
         first,

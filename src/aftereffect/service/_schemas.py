@@ -134,12 +134,6 @@ class PastTotal(Strict):
     covariates: Covariates = {}
 
 
-Past = Annotated[
-    list[PastTotal] | list[Finite | None],
-    Field(max_length=MAX_LIVE_HISTORY),
-]
-
-
 class PlannedCourse(Strict):
     """What a plan promised for one of its designs, as `Plan.promise_courses` gives it."""
 
@@ -219,8 +213,12 @@ class NewExperiment(Strict):
         ),
     ] = None
     history: Annotated[
-        Past | dict[str, Past] | None,
+        dict[str, list[PastTotal] | list[Finite | None]]
+        | list[PastTotal]
+        | list[Finite | None]
+        | None,
         Field(
+            max_length=MAX_LIVE_HISTORY,
             description="The totals from before the experiment, while the control was played. "
             "Without times, the last one lies directly before slot 0. With several units, by unit.",
         ),
