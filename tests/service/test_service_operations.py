@@ -34,10 +34,10 @@ def test_from_create_to_end(service):
         first,
     )
     assert call(service, "PUT", f"{BANNER}/slots/0/decision")[:2] == (200, first)
-    outcome = {"slot": 0, "total": 37.0, "change": "recorded", "arm": "A"}
+    outcome = {"slot": 0, "total": 37.0, "change": "recorded", "arm": "A", "unit": None}
     assert call(service, "PUT", f"{BANNER}/slots/0/total", {"total": 37})[:2] == (201, outcome)
     assert call(service, "PUT", f"{BANNER}/slots/1/decision")[1]["arm"] == "B"
-    missing = {"slot": 1, "total": None, "change": "recorded", "arm": "B"}
+    missing = {"slot": 1, "total": None, "change": "recorded", "arm": "B", "unit": None}
     assert call(service, "PUT", f"{BANNER}/slots/1/total", {"missing": True})[:2] == (
         201,
         missing,
