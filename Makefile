@@ -5,7 +5,7 @@ BIN := .venv/bin
 # the environment says not to. Then pip need not compile all that it installs.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: docs pictures dist matrix neighbours paper test test-fast oracles tests-all tests-fast style types layers demo crash-test fuzz bench bench-field bench-live test-gpu bench-gpu bench-service bench-lag arm-order real inference planning new-arms restated units regret lint system clean help
+.PHONY: docs pictures dist matrix neighbours paper test test-fast oracles tests-all tests-fast style types layers demo crash-test fuzz bench bench-field bench-live test-gpu bench-gpu bench-service bench-lag real inference planning new-arms restated units regret lint system clean help
 
 help:
 	@echo "make paper        reproduce the paper into paper/: figures, and a report on its claims"
@@ -22,7 +22,7 @@ help:
 	@echo "make fuzz         20,000 spec strings and parameter sets, of every size, through parse, create, ask, tell and simulate"
 	@echo "make bench        measure the engines: beside their rivals, against T, arms and reach, on two cores"
 	@echo "make regret       the regret of SettleUcb beside its rivals, in the paper's settings and beyond, into regret/ and docs/regret.md"
-	@echo "make arm-order    the regret of SettleUcb and others where the arms come in random orders, into docs/regret.md"
+	@echo "make    the regret of SettleUcb and others where the arms come in random orders, into docs/regret.md"
 	@echo "make real         play switchbacks on a real series and in sixteen made-up worlds, into docs/real.md"
 	@echo "make inference    how often answers to \"who won?\" are wrong, and how soon they come, into docs/inference.md"
 	@echo "make planning     whether plans keep what they promise in weeks that they have not seen, into docs/planning.md"
@@ -118,9 +118,6 @@ bench: .venv/installed-dask
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/cost.py
 	$(BIN)/python benchmarks/scale.py
-
-arm-order: .venv/installed-simulation
-	$(BIN)/python benchmarks/arm_order.py docs/regret.md
 
 regret: .venv/installed-paper
 	$(BIN)/aftereffect reproduce --chapter beyond --out regret

@@ -40,6 +40,7 @@ MARKS_BY_PATH = {
     "tests/bandits/test_bandits.py": "compiled",
     "tests/bandits/test_engines.py": "compiled",
     "tests/bandits/test_independent.py": "compiled",
+    "tests/bandits/test_linear_bandit.py": "compiled",
     "tests/cli/test_import.py": "compiled",
     "tests/cli/test_simulate.py": "compiled",
     "tests/live/test_covariates.py": "compiled",

@@ -230,7 +230,7 @@ def judge(
     yield np.mean(parts) <= 0.25, f"sixteen worlds: .25 of random on average ({np.mean(parts):.2f})"
     told = [row.told.mean() / row.random for row in standard]
     worst = max(part for part, known in zip(parts, told, strict=True) if known <= 0.15)
-    claim = "sixteen worlds: at most .5 of random where told the delay it has .15"
+    claim = "sixteen worlds: at most .5 of random where it has at most .15 if told the delay"
     yield worst <= 0.5, f"{claim} ({worst:.2f})"
     yield max(parts) <= 1.05, f"sixteen worlds: never above 1.05 of random ({max(parts):.2f})"
 

@@ -2,7 +2,7 @@
 
 ``aftereffect reproduce --chapter beyond`` plays, draws and reports; this command reads its folder
 (and plays what is missing there), prints the verdict on each claim, rewrites the tables between
-markers in the document, and copies the picture that it shows. The exit status is 1 if a claim was
+markers in the document, and copies the pictures that it shows. The exit status is 1 if a claim was
 not reproduced.
 """
 
@@ -18,7 +18,9 @@ from aftereffect.reproduction import (
     DEFAULT,
     format_verdict,
     reproduce,
+    summarize_dynamical,
     summarize_exponents,
+    summarize_orders,
     summarize_price,
     summarize_regret,
 )
@@ -27,11 +29,13 @@ from tables import replace_between_markers, split_at_markers
 #: The tables, and the words that mark their places.
 TABLES = {
     "regret": summarize_regret,
+    "orders": summarize_orders,
     "price": summarize_price,
     "exponents": summarize_exponents,
+    "dynamical": summarize_dynamical,
 }
 #: What the document shows.
-PICTURE = "price-of-anonymity.png"
+PICTURES = ("price-of-anonymity.png", "dynamical-linear-bandits.png")
 
 
 def markers(name: str) -> tuple[str, str]:
@@ -58,7 +62,8 @@ def main() -> int:
         parser.error(f"cannot write the table into {options.document}: {problem}")
     for name, summarize in TABLES.items():
         replace_between_markers(document, *markers(name), summarize(options.folder, DEFAULT))
-    shutil.copyfile(options.folder / PICTURE, document.with_name(PICTURE))
+    for picture in PICTURES:
+        shutil.copyfile(options.folder / picture, document.with_name(picture))
     judgements = [(claim, found) for claim, cases in claims for found in cases.values()]
     for claim, found in judgements:
         print(f"{format_verdict(found)}: {claim.title} ({found.count})")

@@ -40,7 +40,7 @@ from tables import replace_between_markers, split_at_markers
 
 BEGIN, END = "<!-- units: written by make units -->", "<!-- /units -->"
 SERIES = Path(__file__).parent / "data" / "traffic.csv.gz"
-SEED = 41_000
+SEED = 42_000
 #: Slots of four hours.
 PER_DAY, HOURS = 6, 4
 WEEK = 7 * PER_DAY
@@ -360,8 +360,20 @@ def write_tables(found: Found) -> tuple[str, list[tuple[bool, str]]]:
             lines.append(
                 f"| {world_name} | `{name}` | {units} | {len(rows)} | {rate} | {upper:.1%} |"
             )
-            text = f"{world_name}, {name}, {units} units: false alarms at most 5 % ({rate})"
-            verdicts.append((float(np.mean(alarms)) <= 0.05, text))
+    for world in JUDGED:
+        alarms = np.array(
+            [
+                row["alarm"]
+                for key, rows in found.items()
+                if key[0].startswith("same") and key[1] == world.name
+                for row in rows
+            ]
+        )
+        if len(alarms):
+            text = (
+                f"{world.name}: false alarms at most 5 % ({show_rate(alarms)}, {len(alarms)} runs)"
+            )
+            verdicts.append((float(alarms.mean()) <= 0.05, text))
     every = [row for key, rows in found.items() if key[0] == "stop" and key[2] > 1 for row in rows]
     covered = np.array([row["covered"] for row in every if np.isfinite(row["day"])])
     if len(covered):

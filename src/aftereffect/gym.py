@@ -67,7 +67,7 @@ class AftereffectEnv(gymnasium.Env[Vector, np.int64]):
         if not isinstance(given, (StochasticBandit, AdversarialBandit)):
             raise ParameterError(
                 f"an environment needs a stochastic or an adversarial bandit, got {given}: "
-                "totals with seasons have a history, which Gymnasium does not know"
+                "of others it cannot say which rewards are in flight"
             )
         self.bandit: StochasticBandit | AdversarialBandit = given
         self.horizon = check_int("horizon", horizon, at_least=1)

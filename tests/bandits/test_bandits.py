@@ -6,6 +6,8 @@ import samples
 from aftereffect.testing import check_bandit
 
 
-@pytest.mark.parametrize("bandit", [*samples.BANDITS, *samples.ADVERSARIAL], ids=str)
+@pytest.mark.parametrize(
+    "bandit", [*samples.BANDITS, *samples.ADVERSARIAL, *samples.LINEAR], ids=str
+)
 def test_battery(bandit):
     check_bandit(bandit)

@@ -243,10 +243,13 @@ def run_document(name, folder, *, only=None):
     [
         (
             "start/researcher.md",
-            "settle-ucb(burn_in=0.7, look=1, hold=120)         67.8  1.2   99.7",
+            "settle-ucb(burn_in=0.85, look=0.7, wait=1.5, hold=120)         73.2  2.2  132.9",
         ),
         ("start/analyst.md", "next: slot 1 (2026-03-03 00:00)"),
-        ("tutorials/policy.md", "commit(hold=60)                                  727.2  44.8"),
+        (
+            "tutorials/policy.md",
+            "commit(hold=60)                                               727.2  44.8",
+        ),
         ("tutorials/care.md", "banner: whole, 2 events"),
     ],
 )

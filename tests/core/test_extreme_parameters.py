@@ -42,6 +42,7 @@ POLICIES = (
     "ars-clw(h=power(0), first_phase=1099511627776)",
     "settle-ucb(burn_in=100, look=100, hold=10000)",
     "settle-ucb(burn_in=0, look=5e-324, hold=10)",
+    "dyn-lin-ucb(radius=0.999999999, size=1e12, leak=1e12, noise=1e12)",
     "mini-batch(base=ars-exp3(beta=0.01), size=9007199254740992)",
     "mini-batch(base=mini-batch(base=odaaf(mean_lag=9e15)))",
 )  # fmt: skip

@@ -60,7 +60,7 @@ def test_heavy_modules_are_not_imported_before_use(statement):
         ),
         (ae.growth.Growth, samples.GROWTHS),
         (ae.rewards.RewardLaw, samples.REWARDS),
-        (ae.Bandit, (*samples.BANDITS, *samples.ADVERSARIAL, *samples.DEMAND)),
+        (ae.Bandit, (*samples.BANDITS, *samples.ADVERSARIAL, *samples.DEMAND, *samples.LINEAR)),
         (ae.Defects, samples.DEFECTS),
         (ae.Guardrail, samples.GUARDRAILS),
         (ae.rewards.Schedule, samples.SCHEDULES),

@@ -25,7 +25,7 @@ from aftereffect.delays import (
 )
 from aftereffect.policies import round_kernels
 from aftereffect.policies._averages import highest_mean, kl_poisson
-from aftereffect.policies.delayed_indices import bernoulli_index, poisson_index
+from aftereffect.policies._indices import bernoulli_index, poisson_index
 from aftereffect.policies.patient_bandits import estimate_alpha, ripe_mean
 from aftereffect.simulation import Task, interpret_driver, prepare, run_batch, trace_run
 from aftereffect.simulation._tasks import give_facts

@@ -5,7 +5,7 @@ import pytest
 
 import aftereffect as ae
 import samples
-from aftereffect.policies import map_arrays, named_arrays, odaaf, settle_ucb
+from aftereffect.policies import _settling, map_arrays, named_arrays, odaaf
 from aftereffect.policies._averages import credit
 
 ARMS, HORIZON = 4, 2**30
@@ -168,7 +168,7 @@ def test_settling_with_most_slots_missing_ends(average):
         player.learn(1, average)
         if player.settling.settled_at[0] > 0:
             break
-    assert 0 < player.settling.settled_at[0] <= 1.3 * settle_ucb.MAX_HOLD
+    assert 0 < player.settling.settled_at[0] <= 1.3 * _settling.MAX_HOLD
     assert player.settling.points[0] <= len(player.settling.curve_slots)
 
 
@@ -212,7 +212,7 @@ def test_a_visit_is_given_up_when_another_arm_was_played():
     assert other not in (0, arm)
     player.absorb(player.state, player.params, other, 50, 5.0)
     assert int(player.settling.arm[0]) == other
-    assert (player.state.half_slots[0], player.state.half_total[0]) == (50, 5.0)
+    assert (player.settling.step_slots[0], player.settling.step_total[0]) == (50, 5.0)
     assert player.state.averages.pulls[other] == 0  # its visit has just begun
 
 

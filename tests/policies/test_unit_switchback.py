@@ -63,8 +63,8 @@ def test_the_posterior_is_near_least_squares(seed, delay, shares):
     errors = np.sqrt(np.diag(covariance))
     assert (np.abs(posterior.means[0] - found) < errors).all()
     ratio = np.sqrt(np.diag(posterior.covariances[0])) / errors
-    assert (ratio > 0.8).all()
-    assert (ratio < 1.6).all()
+    assert (ratio > 1.2).all()  # the variance is taken three times as large
+    assert (ratio < 2.2).all()
 
 
 def test_the_delay_is_learned():

@@ -10,7 +10,8 @@ import pytest
 
 import aftereffect as ae
 from aftereffect.reproduction import datasets
-from aftereffect.reproduction.datasets import load_coupon, load_outbrain
+from aftereffect.reproduction.coupon import load_coupon
+from aftereffect.reproduction.outbrain import load_outbrain
 from make_data import (
     COUPON,
     ENDINGS,

@@ -13,7 +13,8 @@ import pytest
 
 from aftereffect.reproduction import datasets
 from aftereffect.reproduction.adversarial import rewards
-from aftereffect.reproduction.datasets import ADS, COUPONS, load_coupon, load_outbrain
+from aftereffect.reproduction.coupon import COUPONS, load_coupon
+from aftereffect.reproduction.outbrain import ADS, load_outbrain
 from make_data import (
     COUPON,
     ENDINGS,

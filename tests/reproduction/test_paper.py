@@ -39,9 +39,16 @@ from aftereffect.reproduction.stochastic import (
 from aftereffect.reproduction.stochastic.figures import STYLES
 
 
-def test_the_paper_has_eighteen_figures_and_we_have_three():
+def test_the_paper_has_eighteen_figures_and_we_have_five():
     paper = [str(number) for number in range(2, 20)]
-    assert list(ALL_FIGURES) == [*paper, "price-of-not-knowing", "regret", "price", "exponents"]
+    assert list(ALL_FIGURES) == [
+        *paper,
+        "price-of-not-knowing",
+        "regret",
+        "price",
+        "exponents",
+        "dynamical",
+    ]
     assert [figure.key for figure in PAPER_FIGURES] == [*paper, "price-of-not-knowing"]
 
 

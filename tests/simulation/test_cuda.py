@@ -27,7 +27,7 @@ def found():
 
 
 def test_a_thread_plays_what_the_driver_plays(found):
-    assert len(found["equal"]) == 10
+    assert len(found["equal"]) == 11
     assert [case for case, equal in found["equal"].items() if not equal] == []
 
 

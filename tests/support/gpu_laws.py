@@ -13,6 +13,7 @@ from samples import (
     ATTRIBUTED_POLICIES,
     BANDITS,
     DEMAND,
+    LINEAR,
     MEANS,
     PER_ARM,
     POLICIES,
@@ -41,6 +42,7 @@ def list_cases():
     pairs = [*product((*POLICIES, *ATTRIBUTED_POLICIES), stochastic)]
     pairs += [*product((ae.Ucb1(), ae.ArsUcb()), BANDITS)]
     pairs += product((ae.Ucb1(), ae.Exp3(), ae.ArsClw()), ADVERSARIAL)
+    pairs += product((ae.Ucb1(), ae.ArsUcb(), ae.DynLinUcb()), LINEAR)
     pairs = [(policy, bandit) for policy, bandit in pairs if _can_play(policy, bandit)]
     unlike = dict.fromkeys((fit_arms(policy, bandit.arms), bandit) for policy, bandit in pairs)
     few = [

@@ -31,9 +31,7 @@ POLICIES: tuple[ae.Policy, ...] = (
     ae.ArsUcb(growth=ae.growth.Exponential()),
     ae.ArsKlUcb(),
     ae.SettleUcb(),
-    ae.SettleUcb(burn_in=1.5, look=0.5, hold=12),
-    ae.DipUcb(),
-    ae.DipUcb(wait=0.7, hold=12),
+    ae.SettleUcb(burn_in=1.5, look=0.5, wait=0.7, hold=12),
     ae.Odaaf(),
     ae.Odaaf("bounded", mean_lag=3, reach=9),
     ae.Odaaf("variance"),
@@ -49,6 +47,8 @@ POLICIES: tuple[ae.Policy, ...] = (
     ae.ArsClw(ae.growth.Power(0.5), first_phase=50),
     ae.MiniBatch(),
     ae.MiniBatch("ars-ucb", size=3),
+    ae.DynLinUcb(radius=0.8, size=1, leak=0.5, noise=0.5),
+    ae.DynLinUcb(radius=0, size=0.5, leak=0, noise=0.3, reward_range=[-1, 2], regularizer=2),
     ae.Floors("ars-ucb", [0.1, 0, 0.05]),
     ae.Floors("exp3(form=loss)", [0, 0.2, 0.07]),
     ae.Floors("mini-batch(size=3)", [0.3, 0.3, 0.3]),
@@ -158,4 +158,19 @@ DEMAND: tuple[ae.Bandit, ...] = (
     ae.SeasonalBandit([0, 0.1], ae.Interval(2, 5), season="ar+weekday", weeks_before=1),
     ae.SeasonalBandit([0, 0.1], slot="15min", season="weekday", tails="poisson", weeks_before=1),
     ae.SeasonalBandit([0, 0.1, 0.3], slot="1w", season="trend", tails="heavy", feed=DEFECTS[1]),
+)
+LINEAR: tuple[ae.Bandit, ...] = (
+    ae.LinearBandit([[0.5]], [[1, 2]], [-0.3], [0.5, 0.9], [[1, 0], [0, 1], [0.5, 0.5]]),
+    ae.LinearBandit(
+        [[0.38, 0.33, 0.6], [0.07, 0.76, -0.54], [0.18, 0.34, 0.05]],
+        [[0.14, 0.34, -0.05], [-0.17, 0.03, -0.01], [0.04, -0.09, 0.17]],
+        [-0.61, -0.04, -0.13],
+        [0.13, 0.41, 0.02],
+        [[1, 0, 0.5], [1, 0.5, 0], [0.5, 0, 1]],
+        sigma=0.1,
+        output_sigma=0,
+    ),
+    ae.LinearBandit(
+        [[0, 1], [0, 0]], [[1], [0.5]], [1, -2], [1], [[0.2], [0.6], [-1]], 0.2, 0.5, [-4, 4]
+    ),
 )

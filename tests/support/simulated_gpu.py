@@ -33,6 +33,7 @@ THREE = "stochastic-bandit([0.9, 0.3, 0.5], {})".format
 SEASONAL = (
     'seasonal-bandit([0, 0.1], delay=interval(0, 2), slot="1d", season=trend, weeks_before=1)'
 )
+LINEAR = "linear-bandit([[0.5, 0.1], [-0.2, 0.6]], [[1], [-2]], [0.3, 0.1], [0.2], [[1], [0.5], [-1]], sigma=0.1)"
 #: Policies of every kind of state: flat, of one number, within another, with matrices, and with empty arrays.
 CASES = (
     ("ucb1", THREE("interval(3, 8)"), 60),
@@ -43,6 +44,7 @@ CASES = (
     ("fixed-switchback(3)", SEASONAL, 20),
     ("bold(exp3)", THREE("per-arm([uniform-delay(0, 9), interval(2, 3), immediate])"), 60),
     ("adaptive-switchback(delay=interval(0, 2))", SEASONAL, 8),
+    ("dyn-lin-ucb", LINEAR, 60),
     ("delayed-kl-ucb", THREE("uniform-delay(0, 4)"), 40),
     ("delayed-kl-ucb", THREE("interval(3, 8)"), 40),
 )

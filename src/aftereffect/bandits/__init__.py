@@ -10,6 +10,7 @@ from aftereffect.bandits._defects import Defects
 from aftereffect.bandits._demand import DemandBandit
 from aftereffect.bandits.base import ENGINES, Bandit, EngineName
 from aftereffect.bandits.history_bandit import HistoryBandit
+from aftereffect.bandits.linear_bandit import LinearBandit
 from aftereffect.bandits.reward_bandits import AdversarialBandit, StochasticBandit
 from aftereffect.bandits.seasonal_bandit import SeasonalBandit
 from aftereffect.delays import Delay
@@ -24,6 +25,7 @@ __all__ = [
     "DemandBandit",
     "EngineName",
     "HistoryBandit",
+    "LinearBandit",
     "SeasonalBandit",
     "StochasticBandit",
     "bandit_from_options",

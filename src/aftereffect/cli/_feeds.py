@@ -40,7 +40,7 @@ from aftereffect.live import (
 Revise: TypeAlias = Annotated[
     Flag,
     Parameter(
-        help="Replace what was recorded before. Decisions stand; later ones use what is new."
+        help="Replace what was recorded before. Past decisions stay; later ones use the new total."
     ),
 ]
 Covariates: TypeAlias = Annotated[
@@ -131,7 +131,7 @@ def tell(
     sql
         The database that has the totals, such as sqlite:///shop.db: record what --query finds.
     query
-        A SELECT whose answer has such columns. Nothing is changed in that database.
+        A SELECT with these columns in its answer. Nothing is changed in that database.
     """
     is_feed = csv is not None or query is not None
     is_one = not is_feed and slot is not None and len(totals) > 0

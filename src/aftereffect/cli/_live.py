@@ -89,7 +89,7 @@ def create(
         an arm and has a total of its own in every slot.
     reward_range
         The smallest and the largest reward that one pull can bring in all, summed over all slots in
-        which it arrives: 0,200. The default policy does not need it, most others do.
+        which it arrives: 0,200. Most policies need it; the default policy does not.
     slot
         How long a slot lasts: 15min, 1h, 1d or 1w. With it, slots have times.
     start

@@ -60,8 +60,8 @@ def reproduce(
         Make shorter and fewer runs, for a first look.
     horizon
         The number of slots in each replication. The default is 1e5; 1e7 in figures 6 to 9; 1e6 in
-        the chapter "beyond". With --quick it is 1e4, 1e6 and 1e6. How the regret of ARS-UCB grows
-        is always judged by runs of 1e7 slots, or 1e6 with --quick.
+        the chapter "beyond". With --quick it is 1e4, 1e6 and 1e6. The
+        growth of the regret of ARS-UCB is always judged at 1e7 slots, or at 1e6 with --quick.
     replications
         The number of runs of each policy. The default is 200; 50 in figures 6 to 9; 1,000 in the
         chapter "beyond". With --quick it is 50, 10 and 50.

@@ -33,6 +33,7 @@ from aftereffect.delays.base import (
     DelayFacts,
     FiniteLagLaw,
     LagLaw,
+    LinearFacts,
 )
 from aftereffect.delays.fixed_shares import Immediate, Interval, LinearDecay, LinearRise, Shape
 from aftereffect.delays.geometric import Geometric
@@ -67,6 +68,7 @@ __all__ = [
     "Interval",
     "LagLaw",
     "LinearDecay",
+    "LinearFacts",
     "LinearRise",
     "PerArm",
     "PowerLaw",

@@ -48,12 +48,36 @@ from aftereffect.errors import ParameterError
 NEGLIGIBLE_TAIL = 1e-2
 
 
+class LinearFacts(NamedTuple):
+    """The truth about a linear system, for policies that must know it, to six digits.
+
+    plans         the action of each arm, a vector
+    radius        the spectral radius
+    size          a bound on the norm of what an action brings in all, by its entries
+    leak          a bound on what earlier actions still bring, in all, when they are forgotten
+    noise         the standard deviation of a slot's total in the long run, at most
+    reward_range  what policies see as totals of 0 and of 1
+    """
+
+    plans: tuple[tuple[float, ...], ...]
+    radius: float
+    size: float
+    leak: float
+    noise: float
+    reward_range: tuple[float, float]
+
+
 class DelayFacts(NamedTuple):
-    """The truth about a delay, for policies that must know it; infinite where it has no end."""
+    """The truth about a delay, for policies that must know it; infinite where it has no end.
+
+    Where totals come from a linear system, its parts may be negative. Then lags have no mean, which
+    counts as infinite too.
+    """
 
     mean_lag: float
     lag_variance: float
     reach: float
+    system: LinearFacts | None = None
 
 
 class Delay(Spec, ABC):

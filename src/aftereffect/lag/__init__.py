@@ -64,8 +64,8 @@ def estimate_lag(
 
     Totals may contain correlated noise, and a level that no arm causes. The level may drift slowly
     or repeat with the calendar. Rewards may be on their way when the history begins. The estimate
-    assumes that all arms have the same delay, that arms and delay do not change, and that pulls
-    before the first slot all brought the same reward.
+    assumes that all arms have the same delay, that no part of a reward is negative, that arms and
+    delay do not change, and that pulls before the first slot all brought the same reward.
 
     Parameters
     ----------

@@ -32,17 +32,15 @@ from aftereffect.policies.base import (
     stack_states,
 )
 from aftereffect.policies.clw import Clw
-from aftereffect.policies.delayed_indices import (
-    AttributedKlUcb,
-    DelayedKlUcb,
-    DelayedUcb,
-    DelayedUcb1,
-)
-from aftereffect.policies.delayed_weights import DelayedLeader, Dew, Dexp3, LiDexp3, Skipper
-from aftereffect.policies.dip_ucb import DipUcb
+from aftereffect.policies.delayed_indices import AttributedKlUcb, DelayedUcb1
+from aftereffect.policies.delayed_leader import DelayedLeader
+from aftereffect.policies.delayed_ucb import DelayedKlUcb, DelayedUcb
+from aftereffect.policies.delayed_weights import Dew, Dexp3, Skipper
+from aftereffect.policies.dyn_lin_ucb import DynLinUcb
 from aftereffect.policies.exp3 import Exp3
 from aftereffect.policies.fixed_unit_switchback import FixedUnitSwitchback
 from aftereffect.policies.floors import MAX_FLOORS, Floors, has_probabilities, slot_floors
+from aftereffect.policies.li_dexp3 import LiDexp3
 from aftereffect.policies.mini_batch import MiniBatch
 from aftereffect.policies.odaaf import GeneralizedOdaaf, Odaaf
 from aftereffect.policies.patient_bandits import AdaptivePatientBandits, PatientBandits
@@ -74,7 +72,7 @@ __all__ = [
     "DelayedUcb1",
     "Dew",
     "Dexp3",
-    "DipUcb",
+    "DynLinUcb",
     "Exp3",
     "FixedSwitchback",
     "FixedUnitSwitchback",

@@ -94,6 +94,15 @@ def draw(state: LearnerState, mix: float, rng: np.random.Generator) -> int:
     return last
 
 
+def draw_arm(law: Vector, rng: np.random.Generator) -> int:
+    """Draw an arm from a law."""
+    left, arm = rng.random(), 0
+    while arm < law.shape[0] - 1 and left >= law[arm]:
+        left -= law[arm]
+        arm += 1
+    return arm
+
+
 def reinforce(state: LearnerState, arm: int, amount: float) -> None:
     """Add to an arm's score; the weights of the others are computed again only now and then."""
     state.score[arm] += amount

@@ -28,8 +28,9 @@ _PRIOR_LIFT = 0.08
 #: The prior of a shape of delay falls with this power of its mean lag, and how much likelihood
 #: counts: noise is never quite as it is modelled.
 _LAG_POWER, _EVIDENCE = 0.5, 0.5
-#: How much larger the variance of lifts is taken than the regression says.
-_WIDER = 1.3
+#: How much larger variances are taken than the regression says. The first few deals may agree with
+#: the levels of units by chance; with less, more runs stay with a wrong arm.
+_WIDER = 3.0
 #: Shapes are compared by so many units at most; lifts are learned from all units, for the shapes
 #: whose posterior probability is at least this part of that of the best.
 _MAX_COMPARED, _PLAUSIBLE = 32, 0.02

@@ -38,7 +38,7 @@ from aftereffect.policies._averages import (
     credit,
     kl_chooser,
     next_unplayed,
-    no_edge_noise,
+    no_noise,
     shared_width,
     upper_bound,
 )
@@ -164,7 +164,7 @@ class ArsKlUcb(Policy):
 @cache
 def ars_kl_ucb_kernels(slots_of_round: SlotsOfRound) -> PolicyKernels:
     """The rule for one growth."""
-    choose = kl_chooser(no_edge_noise)
+    choose = kl_chooser(no_noise)
 
     def decide(
         state: Averages, params: ArsKlUcbParams, t: int, rng: np.random.Generator

@@ -43,7 +43,7 @@ from aftereffect.policies.base import Policy
 VariantName = Literal["mean", "bounded", "variance"]
 
 #: Lags longer than any run make no difference, and pulls computed from them would overflow.
-MAX_FACTS = DelayFacts(mean_lag=MAX_SLOTS, lag_variance=float(MAX_SLOTS) ** 2, reach=MAX_SLOTS)
+MAX_FACTS = {"mean_lag": MAX_SLOTS, "lag_variance": float(MAX_SLOTS) ** 2, "reach": MAX_SLOTS}
 
 
 class PhasesState(NamedTuple):
@@ -229,7 +229,7 @@ class Odaaf(Policy):
 
     def __post_init__(self) -> None:
         self._check_choices(variant=VariantName)
-        for name, most in MAX_FACTS._asdict().items():
+        for name, most in MAX_FACTS.items():
             if getattr(self, name) is not None:
                 self._set(
                     **{name: check_float(name, getattr(self, name), at_least=0, at_most=most)}

@@ -33,7 +33,13 @@ from aftereffect.reproduction._report import (
     write_markdown,
 )
 from aftereffect.reproduction._settings import ADVERSARIAL_LONG_HORIZON, DEFAULT, QUICK, Settings
-from aftereffect.reproduction.beyond import summarize_exponents, summarize_price, summarize_regret
+from aftereffect.reproduction.beyond import (
+    summarize_dynamical,
+    summarize_exponents,
+    summarize_orders,
+    summarize_price,
+    summarize_regret,
+)
 from aftereffect.reproduction.chapters import STUDIES, Chapter, ChapterName, Figure, StoredStudy
 from aftereffect.simulation import Workers, worker_pool
 
@@ -62,7 +68,9 @@ __all__ = [
     "format_verdict",
     "markdown_table",
     "reproduce",
+    "summarize_dynamical",
     "summarize_exponents",
+    "summarize_orders",
     "summarize_price",
     "summarize_regret",
 ]

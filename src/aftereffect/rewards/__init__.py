@@ -8,6 +8,7 @@ from aftereffect.rewards._columns import (
     read_query,
 )
 from aftereffect.rewards._files import OTHER_SEPARATORS, READERS, read_rewards
+from aftereffect.rewards._tables import RewardTable, prepare_rewards, sum_by_arm, table_source
 from aftereffect.rewards.histories import (
     MAX_COVARIATES,
     MAX_HISTORY,
@@ -36,19 +37,9 @@ from aftereffect.rewards.laws import (
     Uniform,
     reward_source,
 )
-from aftereffect.rewards.schedules import (
-    DrawnArm,
-    DrawnRewards,
-    MultiScaleWalk,
-    Recorded,
-    RewardTable,
-    Rows,
-    Schedule,
-    as_schedule,
-    prepare_rewards,
-    sum_by_arm,
-    table_source,
-)
+from aftereffect.rewards.multi_scale_walk import MultiScaleWalk
+from aftereffect.rewards.recorded import Recorded, as_schedule
+from aftereffect.rewards.schedules import DrawnArm, DrawnRewards, Rows, Schedule
 
 __all__ = [
     "MAX_COVARIATES",

@@ -31,8 +31,9 @@ def give_facts(policy: Policy, bandit: Bandit) -> Policy:
     >>> print(give_facts(ae.Clw(), ae.StochasticBandit([0.9, 0.5], ae.Interval(3, 7))))
     clw(d=8, variant=jmlr, base=tsallis)
     """
-    check_one_unit(policy)
-    known = policy.with_delay_facts(bandit.delay_facts).with_calendar(bandit.calendar)
+    known = (
+        check_one_unit(policy).with_delay_facts(bandit.delay_facts).with_calendar(bandit.calendar)
+    )
     if isinstance(known, AttributedPolicy):
         bandit.count_pending()  # refuses bandits that have totals only
         return known.with_delay(bandit.delay, bandit.arms)

@@ -13,7 +13,8 @@ from typing import Literal
 import numpy as np
 
 from aftereffect.errors import InputError
-from aftereffect.reproduction.datasets import load_coupon, load_outbrain
+from aftereffect.reproduction.coupon import load_coupon
+from aftereffect.reproduction.outbrain import load_outbrain
 from aftereffect.rewards import DrawnArm, DrawnRewards, Recorded, Rows, Schedule
 
 SEED = 20_160_614

@@ -1,7 +1,7 @@
 """The chapter beyond the paper: the regret of SettleUcb beside its rivals, and beside oracles.
 
-Here are the studies, the tables and the picture of the rivals, and the sections of the report; its
-figures and its claims are beside it, and so are the oracles.
+Here are the studies, the tables and the picture of the rivals; their settings and claims are beside
+it, and so is every other figure, with its own.
 """
 
 import math
@@ -18,7 +18,9 @@ from aftereffect.reproduction._claims import JudgedClaims, judge_claim
 from aftereffect.reproduction._pictures import add_legend, save_canvas
 from aftereffect.reproduction._report import ABSENT, format_digits, markdown_table
 from aftereffect.reproduction._settings import Settings
-from aftereffect.reproduction.beyond import oracles
+from aftereffect.reproduction.beyond import dynamical, exponents, orders, price
+from aftereffect.reproduction.beyond.dynamical import DynamicalFigure
+from aftereffect.reproduction.beyond.exponents import ExponentFigure
 from aftereffect.reproduction.beyond.figures import (
     ARS,
     ARS_KL,
@@ -27,27 +29,48 @@ from aftereffect.reproduction.beyond.figures import (
     NAMES,
     ODAAF,
     SETTLE,
+    Horizons,
     RegretEvidence,
     RegretFigure,
     Setting,
     list_claims,
 )
-from aftereffect.reproduction.beyond.oracles import ExponentFigure, PriceFigure
+from aftereffect.reproduction.beyond.orders import OrderFigure
+from aftereffect.reproduction.beyond.price import PriceFigure
 from aftereffect.reproduction.chapters import Chapter, Findings, StoredStudy
 from aftereffect.simulation import PLAIN_NUMBERS, Study, space_logarithmically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["CHAPTER", "FIGURES", "summarize_exponents", "summarize_price", "summarize_regret"]
+__all__ = [
+    "CHAPTER",
+    "FIGURES",
+    "summarize_dynamical",
+    "summarize_exponents",
+    "summarize_orders",
+    "summarize_price",
+    "summarize_regret",
+]
 
 #: A figure of this chapter.
-BeyondFigure: TypeAlias = RegretFigure | PriceFigure | ExponentFigure
+BeyondFigure: TypeAlias = (
+    RegretFigure | OrderFigure | PriceFigure | ExponentFigure | DynamicalFigure
+)
 FIGURES: dict[str, BeyondFigure] = {
-    figure.key: figure for figure in (FIGURE, oracles.PRICE, oracles.EXPONENTS)
+    figure.key: figure
+    for figure in (
+        FIGURE,
+        orders.ORDERS,
+        price.PRICE,
+        exponents.EXPONENTS,
+        dynamical.DYNAMICAL,
+    )
 }
 
 
+#: So many of the horizons are short.
+_SHORT = 2
 GROWTH_CHECKPOINTS, MAX_GROWTH_RUNS = 31, 200
 #: The exponents that are tried.
 GROWTH_POWERS = [round(0.05 * step, 2) for step in range(1, 201)]
@@ -73,18 +96,23 @@ MARKS: Mapping[Policy, Mark] = {
 }
 
 
-def list_horizons(settings: Settings) -> tuple[int, int, int]:
+def list_horizons(settings: Settings) -> Horizons:
     """The horizons at which regret is compared."""
     horizon = settings.beyond_horizon
-    return horizon // 100, horizon // 10, horizon
+    shortest = horizon // 1_000
+    return Horizons(shortest, 3 * shortest, horizon // 100, horizon // 10, horizon)
 
 
 def list_studies(figure: BeyondFigure, settings: Settings) -> list[StoredStudy]:
     """All studies of all settings; besides regrets, those of growth and processor time."""
+    if isinstance(figure, OrderFigure):
+        return orders.list_order_studies(figure, settings)
     if isinstance(figure, PriceFigure):
-        return oracles.list_price_studies(figure, settings)
+        return price.list_price_studies(figure, settings)
     if isinstance(figure, ExponentFigure):
-        return oracles.list_exponent_studies(figure, settings)
+        return exponents.list_exponent_studies(figure, settings)
+    if isinstance(figure, DynamicalFigure):
+        return dynamical.list_dynamical_studies(figure, settings)
     return [
         study
         for setting in figure.settings
@@ -117,12 +145,12 @@ def _studies_of(
     runs = settings.beyond_replications
     anytime = [policy for policy in setting.policies if not policy.needs_horizon]
     studies = {"horizons": store("horizons", anytime, horizons, runs)}
-    # A policy that must know the horizon plays once for each.
+    # A policy that must know the horizon plays once for each, but the short ones.
     tuned = [policy for policy in setting.policies if policy.needs_horizon]
-    for horizon in horizons if tuned else ():
+    for horizon in horizons[_SHORT:] if tuned else ():
         studies[f"horizon-{horizon}"] = store(f"horizon-{horizon}", tuned, (horizon,), runs)
     if setting.has_growth:
-        slots = space_logarithmically(horizons[1], long, GROWTH_CHECKPOINTS)
+        slots = space_logarithmically(horizons.middle, long, GROWTH_CHECKPOINTS)
         studies["growth"] = store("growth", (SETTLE,), slots, min(MAX_GROWTH_RUNS, runs))
     # Processor times vary with what else the machine does: the shortest of some repeats counts.
     for repeat in range(TIMED_REPEATS) if setting.is_timed else ():
@@ -151,13 +179,13 @@ def load_evidence(
 
 
 def _read_evidence(
-    setting: Setting, studies: Mapping[str, Study], horizons: tuple[int, int, int]
+    setting: Setting, studies: Mapping[str, Study], horizons: Horizons
 ) -> RegretEvidence:
     regret = {}
     for policy in setting.policies:
         if policy.needs_horizon:
-            finals = [studies[f"horizon-{horizon}"][policy].final for horizon in horizons]
-            regret[policy] = np.column_stack(finals)
+            finals = [studies[f"horizon-{horizon}"][policy].final for horizon in horizons[_SHORT:]]
+            regret[policy] = np.column_stack([np.full((len(finals[0]), _SHORT), math.nan), *finals])
         else:
             regret[policy] = studies["horizons"][policy].regret
     growth = cost = None
@@ -192,8 +220,10 @@ def make_findings(settings: Settings, folder: Path) -> Findings:
     """Judge the claims by what a folder holds."""
     found = [
         _find_regrets(settings, folder),
-        _find_prices(settings, folder),
-        oracles.find_exponents(_exponent_figure(), settings, folder),
+        orders.find_orders(cast(OrderFigure, FIGURES["orders"]), settings, folder),
+        price.find_prices(cast(PriceFigure, FIGURES["price"]), settings, folder),
+        exponents.find_exponents(cast(ExponentFigure, FIGURES["exponents"]), settings, folder),
+        dynamical.find_dynamical(cast(DynamicalFigure, FIGURES["dynamical"]), settings, folder),
     ]
     return Findings(
         [figure for each in found for figure in each.figures],
@@ -201,26 +231,6 @@ def make_findings(settings: Settings, folder: Path) -> Findings:
         [section for each in found for section in each.sections],
         [],
     )
-
-
-def _exponent_figure() -> ExponentFigure:
-    return cast(ExponentFigure, FIGURES["exponents"])
-
-
-def _find_prices(settings: Settings, folder: Path) -> Findings:
-    figure = cast(PriceFigure, FIGURES["price"])
-    evidence = oracles.load_prices(figure, settings, folder)
-    if not evidence:
-        return Findings([], [], [], [])
-    case = f"{evidence[0].replications:,} runs"
-    claims = oracles.list_price_claims(oracles.find_horizon(settings))
-    sections = [
-        f"### {figure.title}",
-        f"![{figure.title}]({figure.name}.png)",
-        oracles.describe_prices(evidence, settings),
-    ]
-    judged = [(claim, {case: judge_claim(claim, evidence)}) for claim in claims]
-    return Findings([figure], judged, sections, [])
 
 
 def _find_regrets(settings: Settings, folder: Path) -> Findings:
@@ -244,7 +254,7 @@ def _find_regrets(settings: Settings, folder: Path) -> Findings:
         sections += [f"#### T = {horizon:,}", regret_table(evidence, horizon)]
     sections += [
         "#### Growth of the mean regret of SettleUcb as a + b (ln T)^p",
-        growth_table(evidence, horizons[1], long),
+        growth_table(evidence, horizons.middle, long),
         f"#### Processor time of one replication, T = {long:,}",
         cost_table(evidence),
     ]
@@ -275,16 +285,28 @@ def summarize_regret(folder: Path, settings: Settings) -> str:
     return f"{summary_table(evidence)}\n\n{caption}"
 
 
+def summarize_orders(folder: Path, settings: Settings) -> str:
+    """The regret in random orders in one table with its caption; empty if a study is missing.
+
+    >>> summarize_orders(Path("nowhere"), Settings())
+    ''
+    >>> len(orders.list_order_studies(orders.ORDERS, Settings()))
+    164
+    """
+    evidence = orders.load_orders(cast(OrderFigure, FIGURES["orders"]), settings, folder)
+    return orders.describe_orders(evidence, settings) if evidence else ""
+
+
 def summarize_price(folder: Path, settings: Settings) -> str:
     """The prices of anonymity in one table with its caption; empty if a study is missing.
 
     >>> summarize_price(Path("nowhere"), Settings())
     ''
-    >>> oracles.find_horizon(Settings())
+    >>> price.find_horizon(Settings())
     100000
     """
-    evidence = oracles.load_prices(cast(PriceFigure, FIGURES["price"]), settings, folder)
-    return oracles.describe_prices(evidence, settings) if evidence else ""
+    evidence = price.load_prices(cast(PriceFigure, FIGURES["price"]), settings, folder)
+    return price.describe_prices(evidence, settings) if evidence else ""
 
 
 def summarize_exponents(folder: Path, settings: Settings) -> str:
@@ -292,19 +314,37 @@ def summarize_exponents(folder: Path, settings: Settings) -> str:
 
     >>> summarize_exponents(Path("nowhere"), Settings())
     ''
-    >>> oracles.list_exponent_horizons(Settings())
+    >>> exponents.list_exponent_horizons(Settings())
     (100000, 1000000, 10000000)
     """
-    evidence = oracles.load_exponents(_exponent_figure(), settings, folder)
-    return oracles.describe_exponents(evidence, settings) if evidence else ""
+    figure = cast(ExponentFigure, FIGURES["exponents"])
+    evidence = exponents.load_exponents(figure, settings, folder)
+    return exponents.describe_exponents(evidence, settings) if evidence else ""
+
+
+def summarize_dynamical(folder: Path, settings: Settings) -> str:
+    """The regrets in linear bandits in one table with its caption; empty if a study is missing.
+
+    >>> summarize_dynamical(Path("nowhere"), Settings())
+    ''
+    >>> len(dynamical.CLAIMS)
+    4
+    """
+    figure = cast(DynamicalFigure, FIGURES["dynamical"])
+    evidence = dynamical.load_dynamical(figure, settings, folder)
+    return dynamical.describe_dynamical(evidence, settings) if evidence else ""
 
 
 def draw_figure(figure: BeyondFigure, settings: Settings, folder: Path) -> None:
     """Write the picture of a figure whose studies are stored."""
-    if isinstance(figure, PriceFigure):
-        oracles.draw_prices(figure, settings, folder)
+    if isinstance(figure, OrderFigure):
+        orders.draw_orders(figure, settings, folder)
+    elif isinstance(figure, PriceFigure):
+        price.draw_prices(figure, settings, folder)
     elif isinstance(figure, ExponentFigure):
-        oracles.draw_exponents(figure, settings, folder)
+        exponents.draw_exponents(figure, settings, folder)
+    elif isinstance(figure, DynamicalFigure):
+        dynamical.draw_dynamical(figure, settings, folder)
     else:
         draw_ratios(figure, load_evidence(figure, settings, folder, complete=False), folder)
 
@@ -375,18 +415,20 @@ def _format_runs(evidence: RegretEvidence, policy: Policy, horizon: int) -> list
 
 def summary_table(evidence: Sequence[RegretEvidence]) -> str:
     """SettleUcb alone, a row for each setting."""
-    early, middle, late = evidence[0].horizons
+    shortest, short, early, middle, late = evidence[0].horizons
     columns = (
         *("setting", "mean", "p95", "worst", f"ARS-UCB, T={_format_power(early)}"),
         *(_format_power(middle), _format_power(late), "ODAAF", "UCB1", "floor"),
+        *(f"ARS-KL-UCB, T={_format_power(shortest)}", _format_power(short)),
     )
     rows = [
         (
             each.setting.name,
             *_format_runs(each, SETTLE, middle),
-            *(format_digits(each.ratio(ARS, SETTLE, slot), 3) for slot in each.horizons),
+            *(format_digits(each.ratio(ARS, SETTLE, slot), 3) for slot in (early, middle, late)),
             *(format_digits(each.ratio(rival, SETTLE, middle), 3) for rival in (ODAAF, NAIVE)),
             format_digits(each.floor_ratio(SETTLE, middle), 3),
+            *(format_digits(each.ratio(ARS_KL, SETTLE, slot), 3) for slot in (shortest, short)),
         )
         for each in evidence
     ]
@@ -395,7 +437,7 @@ def summary_table(evidence: Sequence[RegretEvidence]) -> str:
 
 def describe_summary(evidence: Sequence[RegretEvidence], claims: JudgedClaims, seed: int) -> str:
     """What the columns of the summary are, and how many claims were reproduced."""
-    middle = evidence[0].horizons[1]
+    middle = evidence[0].horizons[3]
     judged = [(claim, found) for claim, cases in claims for found in cases.values()]
     missed = [(claim, found) for claim, found in judged if found.verdict != "reproduced"]
     text = (
@@ -405,8 +447,9 @@ def describe_summary(evidence: Sequence[RegretEvidence], claims: JudgedClaims, s
         "that of SettleUcb, at three horizons. The columns ODAAF and UCB1 are the same ratio at "
         f"T = {middle:,}. ODAAF knows the horizon and the true mean lag; UCB1 ignores the delay. "
         "The column floor is the mean regret of SettleUcb divided by the Lai-Robbins slope times "
-        "ln T, which is the floor for rewards that arrive at once. A dash means that ODAAF "
-        "cannot play with an infinite mean lag, or that no floor is known. The first "
+        "ln T, which is the floor for rewards that arrive at once. The last columns are the mean "
+        "regret of ARS-KL-UCB divided by that of SettleUcb at short horizons. A dash means that "
+        "ODAAF cannot play with an infinite mean lag, or that no floor is known. The first "
         f"{sum(each.setting.of_paper for each in evidence)} settings are the paper's. Of "
         f"{len(judged)} claims, {len(judged) - len(missed)} were reproduced."
     )
@@ -425,7 +468,7 @@ def draw_ratios(figure: RegretFigure, evidence: Sequence[RegretEvidence], folder
     from matplotlib.figure import Figure as Canvas
 
     canvas = Canvas(figsize=(WIDTH, MARGINS + ROW * len(evidence)), layout="constrained")
-    horizons = evidence[0].horizons[1:]
+    horizons = evidence[0].horizons[3:]
     panels = canvas.subplots(1, len(horizons), sharex=True, sharey=True)
     for axes, horizon in zip(panels, horizons, strict=True):
         _draw_panel(axes, evidence, horizon)

@@ -7,7 +7,7 @@ is listed, good or bad.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -152,6 +152,8 @@ FIGURE = RegretFigure((*PAPER_SETTINGS, *OTHER_SETTINGS))
 MIN_RATIO, MIN_MEAN_RATIO, MIN_MEAN_RATIO_EARLY = 3, 4, 1.5
 MIN_RATIO_BEYOND, MIN_RATIO_BEYOND_LATE = 1.5, 2
 MAX_GROWTH, MAX_COST = 2, 3
+#: At short horizons: how many times the regret of ARS-KL-UCB that of SettleUcb may be.
+MAX_SHORT_RATIO = 1.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,9 +220,19 @@ def divide_regrets(one: float, other: float) -> float:
 Measure: TypeAlias = Callable[[RegretEvidence], float]
 
 
-def list_claims(horizons: tuple[int, int, int]) -> list[Claim]:
-    """The 14 claims, about regret at these horizons."""
-    early, middle, late = horizons
+class Horizons(NamedTuple):
+    """Where regrets are compared: at two short horizons and at three others."""
+
+    shortest: int
+    short: int
+    early: int
+    middle: int
+    late: int
+
+
+def list_claims(horizons: Horizons) -> list[Claim]:
+    """The 15 claims, about regret at these horizons."""
+    early, middle, late = horizons[2:]
     return [
         *_claims_on_paper_settings(middle),
         *_claims_on_other_horizons(early, middle, late),
@@ -238,6 +250,13 @@ def list_claims(horizons: tuple[int, int, int]) -> list[Claim]:
             "the ratio of the shortest processor times of some repeats",
             lambda each: math.nan if each.cost is None else each.cost[0] / each.cost[1],
             at_most=MAX_COST,
+        ),
+        claim_everywhere(
+            f"At T = {horizons.shortest:,} and {horizons.short:,}, in each setting, the mean "
+            f"regret of SettleUcb is at most {MAX_SHORT_RATIO} times that of ARS-KL-UCB.",
+            f"the higher of the two ratios of mean regrets, {NAMES[SETTLE]} / {NAMES[ARS_KL]},",
+            lambda each: max(each.ratio(SETTLE, ARS_KL, horizon) for horizon in horizons[:2]),
+            at_most=MAX_SHORT_RATIO,
         ),
     ]
 
@@ -337,7 +356,7 @@ def _beyond_paper(measure: Measure, *, finite_lag: bool) -> Measure:
     return chosen
 
 
-def measure_all(evidence: Sequence[RegretEvidence], measure: Measure) -> dict[str, float]:
+def measure_all(evidence: Sequence[Any], measure: Callable[[Any], float]) -> dict[str, float]:
     """A number by setting, where it was measured."""
     numbers = {each.setting.name: measure(each) for each in evidence}
     return {name: number for name, number in numbers.items() if not math.isnan(number)}
@@ -346,7 +365,7 @@ def measure_all(evidence: Sequence[RegretEvidence], measure: Measure) -> dict[st
 def claim_everywhere(
     title: str,
     what: str,
-    measure: Measure,
+    measure: Callable[[Any], float],
     *,
     at_least: float = -math.inf,
     at_most: float = math.inf,
@@ -363,7 +382,7 @@ def claim_everywhere(
     # The setting nearest to the limit.
     extreme = max if math.isfinite(at_most) else min
 
-    def judge(evidence: Sequence[RegretEvidence]) -> Judgement:
+    def judge(evidence: Sequence[Any]) -> Judgement:
         numbers = measure_all(evidence, measure)
         cases: list[tuple[CaseVerdict, Cells]] = [
             (
