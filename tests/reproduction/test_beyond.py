@@ -324,10 +324,9 @@ def order_evidence(first, mixed, ars):
 @pytest.mark.parametrize(
     ("numbers", "verdicts"),
     [
-        ((100.0, [[130.0, 130.0]] * 4, 325.0), ["reproduced"] * 3),
-        ((100.0, [[131.0, 130.0]] * 4, 330.0), ["reproduced", "reproduced", "not reproduced"]),
-        ((100.0, [[130.0, 130.0]] * 4, 324.0), ["not reproduced", "reproduced", "reproduced"]),
-        ((1e4, [[5_001.0, 10.0]] * 4, 1e4), ["reproduced", "not reproduced", "reproduced"]),
+        ((100.0, [[130.0, 130.0]] * 4, 325.0), ["reproduced", "reproduced"]),
+        ((100.0, [[130.0, 130.0]] * 4, 324.0), ["not reproduced", "reproduced"]),
+        ((1e4, [[5_001.0, 10.0]] * 4, 1e4), ["reproduced", "not reproduced"]),
     ],
 )
 def test_claims_about_orders(numbers, verdicts):
@@ -342,7 +341,7 @@ def test_orders(tmp_path, monkeypatch):
     monkeypatch.setitem(FIGURES, "orders", figure)
     monkeypatch.setattr(orders, "MAX_ORDERS", 3)
     claims = reproduce(tmp_path, [figure], SMALL)
-    assert len(claims) == 3
+    assert len(claims) == 2
     (found,) = orders.load_orders(figure, SMALL, tmp_path)
     first, *mixed = orders.list_order_studies(figure, SMALL)
     assert found.first[SETTLE].shape == (12,)
