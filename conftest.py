@@ -146,7 +146,14 @@ class _NoCompiler(MetaPathFinder):
 
 
 def pytest_addoption(parser):
-    """``--no-compiler``."""
+    """``--no-compiler`` and ``--machine-examples``."""
+    parser.addoption(
+        "--machine-examples",
+        type=int,
+        default=1,
+        metavar="TIMES",
+        help="run the state machine of units with so many times as many examples",
+    )
     parser.addoption(
         "--no-compiler", action="store_true", help="fail tests that compile, to find unmarked ones"
     )

@@ -132,7 +132,7 @@ def play(client: Client, scenario: Scenario, speed: float, stop: threading.Event
     source, totals = DelayedTotals(scenario, seed=len(scenario.name)), deque[tuple[int, float]]()
     first = experiment.status().slots
     for slot in range(first, sys.maxsize):
-        totals.append((slot, source.pull(experiment.ask(slot).arm)))
+        totals.append((slot, source.pull(str(experiment.ask(slot).arm))))
         if len(totals) > scenario.lateness:
             experiment.tell(*totals.popleft())
         if stop.wait(0 if slot < first + FIRST_SLOTS else 1 / speed):

@@ -498,3 +498,60 @@ def test_to_retire_an_arm_asks_on_a_terminal(run, monkeypatch, answer, state):
     assert asked == ["Retire C for good? A retired arm is never played again. [y/N] "]
     with ae.Experiment.open("shop", storage="sqlite:///live.db") as experiment:
         assert experiment.status().arms[2].state == state
+
+
+def test_units_have_an_arm_and_a_total_each(run, refused, tmp_path):
+    policy = ("--policy", "fixed-unit-switchback(block=3)", "--seed", 1)
+    status = run("create", "stores", "--arms", "A,B", "--units", "north,south", *policy)
+    assert "unit   next arm  totals  missing  outstanding  mean\n" in status
+    answer = run("ask", "stores", "--slot", 0)
+    assert answer.startswith(
+        "slot 0: play A in 1 unit, B in 1 unit (round 0, planned up to slot 2)\nunit   arm\n"
+    )
+    assert run("ask", "stores", "--slot", 0) == answer
+    decision = json.loads(run("ask", "stores", "--slot", 0, "--format", "json"))
+    assert [line.split() for line in answer.splitlines()[2:]] == [
+        *map(list, decision["arms"].items())
+    ]
+    assert run("tell", "stores", 0, "north=37", "south=") == "2 totals: 2 recorded\n"
+    assert run("tell", "stores", 0, 37, "--unit", "north") == "slot 0 in north: 37, unchanged\n"
+    assert run("tell", "stores", 0, "south=12", "--revise") == "slot 0 in south: 12, revised\n"
+    run("ask", "stores", "--slot", 1)
+    assert (
+        run("mark-missing", "stores", 1, "--unit", "south")
+        == "slot 1 in south: missing, recorded\n"
+    )
+    (tmp_path / "monday.csv").write_text("Filiale,slot,total\nnorth,1,40\n")
+    fed = run("tell", "stores", "--csv", tmp_path / "monday.csv", "--columns", "unit=Filiale")
+    assert fed == "slot 1 in north: 40, recorded\n"
+    rows = list(csv.DictReader(io.StringIO(run("history", "stores", "--format", "csv"))))
+    assert [(row["slot"], row["unit"], row["total"]) for row in rows] == [
+        ("0", "north", "37.0"),
+        ("0", "south", "12.0"),
+        ("1", "north", "40.0"),
+        ("1", "south", ""),
+    ]
+    for message, *command in (
+        ("is for no unit, and the experiment has 2", "tell", "stores", 1, 37),
+        ("unknown unit 'west': known: north, south", "tell", "stores", 1, "west=3"),
+        ("totals by unit, once each", "tell", "stores", 1, "north=3", "north=4"),
+        ("totals by unit, once each", "tell", "stores", 1, 3, 4),
+        (
+            "units must have different names, got 'north' twice",
+            "create",
+            "s",
+            "--arms",
+            "A,B",
+            "--units",
+            "north,north",
+        ),
+        (
+            "must name the columns slot and unit and total",
+            "tell",
+            "stores",
+            "--csv",
+            tmp_path / "bare.csv",
+        ),
+    ):
+        (tmp_path / "bare.csv").write_text("slot,total\n1,3\n")
+        assert message in refused(*command)

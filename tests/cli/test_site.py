@@ -125,7 +125,7 @@ def test_the_event_log_is_described():
     text = (DOCS / "files.md").read_text()
     for kind in events.EventKind.__args__:
         assert f"| `{kind}` |" in text
-    header = ae.live.records.SlotRecord._fields[:-2]
+    header = ae.live.records.SlotRecord._fields[:-3]
     assert ",".join(header) in text
 
 

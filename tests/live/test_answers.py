@@ -59,12 +59,15 @@ def test_every_answer_is_a_dictionary_that_json_can_write(banner):
         "hold": False,
         "time": None,
         "probabilities": None,
+        "arms": None,
+        "unit_probabilities": None,
     }
     assert record.to_dict() == {
         "slot": 0,
         "total": 37.0,
         "change": "recorded",
         "arm": "<b>A</b>",
+        "unit": None,
     }
     (line,) = banner.history()
     assert list(line.to_dict()) == list(SlotRecord._fields)

@@ -8,7 +8,7 @@ import pytest
 
 import aftereffect as ae
 from aftereffect.inference import Effect
-from aftereffect.live import _results, _slot_state
+from aftereffect.live import _results, _slotwise_state
 
 #: It is folded quickly.
 SMALL = "adaptive-switchback(slots_per_day=2, delay=interval(0, 2))"
@@ -184,7 +184,7 @@ def test_late_and_replaced_totals_of_arms_that_went_still_count():
 
 
 def test_two_clients_and_a_new_process_know_the_same(tmp_path, monkeypatch):
-    monkeypatch.setattr(_slot_state, "_ROOM", 8)
+    monkeypatch.setattr(_slotwise_state, "_ROOM", 8)
     place = f"sqlite:///{tmp_path}/live.db"
     one = create(place)
     two = ae.Experiment.open("shop", storage=place)

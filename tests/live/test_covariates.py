@@ -11,9 +11,9 @@ import pytest
 import aftereffect as ae
 from aftereffect._core import spec
 from aftereffect.delays import ARM, TOTAL
-from aftereffect.live import SlotRecord, _slot_state, chain_start, make_state
+from aftereffect.live import SlotRecord, _slotwise_state, chain_start, make_state
 from aftereffect.live._snapshots import restore_state, take_snapshot
-from aftereffect.live.settings import SLOT_COLUMNS
+from aftereffect.live.settings import SLOT_COLUMNS, UNIT_COLUMN
 from aftereffect.simulation import Task, prepare, run_batch
 from thermometer import NAMES, Thermometer, make_numbers, write_history
 
@@ -113,7 +113,7 @@ def test_the_adaptive_switchback_remembers_them(tmp_path):
 @pytest.mark.compiled
 def test_a_state_that_grows_or_is_read_from_a_snapshot_is_the_same(tmp_path, monkeypatch):
     whole = play(create(), 60)
-    monkeypatch.setattr(_slot_state, "_ROOM", 4)
+    monkeypatch.setattr(_slotwise_state, "_ROOM", 4)
     monkeypatch.setattr("aftereffect.live._snapshots._SNAPSHOT_EVENTS", 1)
     url = f"sqlite:///{tmp_path}/live.db"
     create(url, start=whole.settings.start).close()
@@ -292,7 +292,7 @@ def test_covariates_are_settings():
     with pytest.raises(ae.ConflictError, match="covariates is"):
         ae.Experiment.create("shop", **given | {"history": past[:0], "covariates": ()})
     # Exported histories have a column for each.
-    assert SlotRecord._fields == SLOT_COLUMNS
+    assert SlotRecord._fields == (*SLOT_COLUMNS, UNIT_COLUMN)
 
 
 @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ def test_exports_have_a_column_for_each(tmp_path):
     for suffix, read in ((".csv", pl.read_csv), (".parquet", pl.read_parquet)):
         experiment.export(tmp_path / f"history{suffix}")
         frame = read(tmp_path / f"history{suffix}")
-        assert frame.columns == [*SlotRecord._fields[:-2], *NAMES]
+        assert frame.columns == [*SlotRecord._fields[:-3], *NAMES]
         assert frame["rain"].to_list() == [1.5, None, None]
         assert frame["temperature"].to_list() == [None, None, None]
     assert pl.read_parquet(tmp_path / "history.parquet").schema["temperature"] == pl.Float64

@@ -78,6 +78,7 @@ def test_every_cell_of_every_event_is_proved(whole, tmp_path):
         "probabilities": "'[1.0, 0.0]'",
         "covariates": "'[1.0, null]'",
         "guardrails": "'{}'",
+        "units": "'[0, 1]'",
         "hash": "zeroblob(32)",
     }
     assert set(changes) | {"experiment", "seq"} == {column.name for column in schema.events.columns}
@@ -457,7 +458,7 @@ def test_rows_changed_in_postgresql_are_noticed(postgres):
 
 
 #: The fields that later versions added to events, in this order.
-ADDED = ("probabilities", "covariates", "guardrails")
+ADDED = ("probabilities", "covariates", "guardrails", "units")
 
 
 def test_hashes_are_those_of_plain_json():
@@ -466,7 +467,7 @@ def test_hashes_are_those_of_plain_json():
     assert fingerprint(*texts) == hashlib.sha256(json.dumps(texts).encode()).digest()
     for total in (0.1, -1 / 3, 5e-324, 1.7976931348623157e308, 2.0**53 + 2, 0.0, None):
         event = Link(2**40, b"before").next("total", 2**39, round=7, total=total, key='k "ä"')
-        assert event.hash == hashlib.sha256(b"before" + json.dumps(event[:-4]).encode()).digest()
+        assert event.hash == hashlib.sha256(b"before" + json.dumps(event[:-5]).encode()).digest()
         assert not is_intact(event._replace(total=b"1"), b"before")
         for name in ADDED:
             assert not is_intact(event._replace(**{name: "[0.5]"}), b"before")

@@ -20,10 +20,10 @@ from aftereffect.live import (
 
 PLAIN = FeedForm()
 EXPECTED = [
-    (0, 1000.0, None, {}, {}),
-    (1, None, None, {}, {}),
-    (2, -0.5, "B", {}, {}),
-    (3, 0.0, None, {}, {}),
+    (0, 1000.0, None, {}, {}, None),
+    (1, None, None, {}, {}, None),
+    (2, -0.5, "B", {}, {}, None),
+    (3, 0.0, None, {}, {}, None),
 ]
 
 
@@ -90,8 +90,8 @@ def test_other_names_covariates_and_guardrails(tmp_path):
     form = FeedForm(["rain"], ["refunds"], {"slot": "Stunde", "total": "Umsatz", "rain": "Regen"})
     text = "Stunde;Umsatz;Regen;Refunds\n0;1,5;;2\n1;2;0,5;missing\n"
     assert read(tmp_path, text, form) == [
-        (0, 1.5, None, {}, {"refunds": 2.0}),
-        (1, 2.0, None, {"rain": 0.5}, {}),
+        (0, 1.5, None, {}, {"refunds": 2.0}, None),
+        (1, 2.0, None, {"rain": 0.5}, {}, None),
     ]
     with pytest.raises(ae.InputError, match="line 2: rain must be a number, or empty if it is not"):
         read(tmp_path, "Stunde;Umsatz;Regen\n0;1,5;wet\n", form)
@@ -170,7 +170,7 @@ def test_slots_that_were_not_played_can_be_left_out(tmp_path):
     # 05:00 and 06:00 are slots 6 and 7, which were skipped; an arm was played in the second.
     assert [row[1] for row in kept] == [3, 4]
     assert len(experiment.tell_many(kept)) == 2
-    beyond = [(17, 5.0, None, {}, {})]
+    beyond = [(17, 5.0, None, {}, {}, None)]
     assert leave_out_unplayed(experiment, beyond) == beyond  # it may be decided later
 
 
@@ -217,7 +217,7 @@ def test_totals_from_postgresql(postgres):
         "CREATE TABLE sales AS SELECT 3 AS slot, 12.25::numeric AS total, '2026-10-25 03:00+01'::timestamptz AS time",
     )
     assert read_totals_query(place, "SELECT slot, total FROM sales WHERE total > 1") == [
-        (3, 12.25, None, {}, {})
+        (3, 12.25, None, {}, {}, None)
     ]
     (row,) = read_totals_query(place, "SELECT time, total FROM sales")
     assert row[0] == datetime(2026, 10, 25, 2, tzinfo=UTC)

@@ -320,7 +320,7 @@ def test_totals_as_they_are_need_no_confirmation(delay, mean):
 # Rows that cannot be
 
 
-@pytest.mark.parametrize("rows", [[(0,)], ["ab"], [0], [(0, 1, "A", {}, {}, 2)], [None]])
+@pytest.mark.parametrize("rows", [[(0,)], ["ab"], [0], [(0, 1, "A", {}, {}, None, 2)], [None]])
 def test_rows_that_are_no_totals(rows):
     experiment = created("ucb1")
     experiment.ask(0)

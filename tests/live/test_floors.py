@@ -8,7 +8,7 @@ import pytest
 
 import aftereffect as ae
 from aftereffect.delays import ARM, TOTAL
-from aftereffect.live import _slot_state
+from aftereffect.live import _slot_state, _slotwise_state
 from aftereffect.simulation import Task, prepare, run_batch
 from services import in_thread
 
@@ -102,7 +102,7 @@ def test_live_decides_as_the_simulation_bit_for_bit(policy, monkeypatch):
     memory = run_batch(task, prepare(task, engine=engine)).memory
     look_up = engine.kernels.feed.look_up
     history = [look_up(memory, engine.world, slot, None) for slot in range(-4 * 168, 0)]
-    monkeypatch.setattr(_slot_state, "_ROOM", 50)
+    monkeypatch.setattr(_slotwise_state, "_ROOM", 50)
     storage = ae.open_storage("memory://")
     experiment = create(
         storage=storage, policy=policy, horizon=horizon, history=history, slot="1h",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import aftereffect as ae
-from aftereffect.live._slot_clock import read_past_totals
+from aftereffect.live._history import read_past_totals
 from aftereffect.rewards import _columns
 
 

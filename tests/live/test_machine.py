@@ -4,7 +4,6 @@ What must come of it says `live_rules`, from the description alone."""
 
 import json
 import threading
-from contextlib import contextmanager
 from itertools import count
 from types import SimpleNamespace
 from typing import ClassVar
@@ -23,9 +22,9 @@ from hypothesis.stateful import (
 
 import aftereffect as ae
 from aftereffect.inference import Effect
-from aftereffect.live import _results, _rounds, _slot_state, _state, chain_start, make_state
+from aftereffect.live import _results, _rounds, _slotwise_state, _state, chain_start, make_state
 from aftereffect.live._reading import fold_events
-from aftereffect.live._snapshots import take_snapshot
+from fragile import CrashError, Fragile, as_one
 from live_rules import ARMS, FAILURE, GUARDED, HARM, Rules, SlotRules
 
 POLICIES = [
@@ -68,33 +67,6 @@ def analyse(trial, names, level):
         for arm in range(1, len(names))
     )
     return SimpleNamespace(effects=effects, blocks=len(trial.starts), mean=1.0)
-
-
-class CrashError(Exception):
-    """The process ends here."""
-
-
-class Fragile:
-    """A storage whose client may crash at the end of a transaction: before it is committed, or after."""
-
-    def __init__(self, storage):
-        self.storage = storage
-        self.crash = None
-
-    def __getattr__(self, name):
-        return getattr(self.storage, name)
-
-    @contextmanager
-    def writing(self, experiment):
-        with self.storage.writing(experiment) as log:
-            yield log
-            if self.crash == "before":
-                raise CrashError
-        if self.crash == "after":
-            raise CrashError
-
-
-ae.live.Storage.register(Fragile)
 
 
 class Machine(Rules, RuleBasedStateMachine):
@@ -536,15 +508,10 @@ class SlotMachine(SlotRules, Machine):
         self.begin(policy, seed)
 
 
-def as_one(state):
-    """All that a state is, and what it would decide next."""
-    return take_snapshot(state), take_snapshot(state.look_ahead()), state.difference
-
-
 @pytest.mark.parametrize("machine", [Machine, SlotMachine])
 def test_whatever_clients_do_the_promises_hold(machine, connect, request, monkeypatch):
     monkeypatch.setattr(_rounds, "_STEPS", 2)  # so that many states are kept, and many left out
-    monkeypatch.setattr(_slot_state, "_ROOM", 8)  # so that the state of a policy grows
+    monkeypatch.setattr(_slotwise_state, "_ROOM", 8)  # so that the state of a policy grows
     monkeypatch.setattr(_results, "analyse", analyse)
     monkeypatch.setattr(_state, "_JUDGED_AGAIN", 0)
     kind = request.node.callspec.params["connect"]

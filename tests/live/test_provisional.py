@@ -3,7 +3,7 @@
 import pytest
 
 import aftereffect as ae
-from aftereffect.live import _rules, status
+from aftereffect.live import _telling, status
 
 DAY = "2026-03-02T00:00"
 
@@ -13,7 +13,7 @@ def clock(monkeypatch):
     """Sets the clock, in UTC."""
 
     def turn(time):
-        for module in (_rules, status):
+        for module in (_telling, status):
             monkeypatch.setattr(module, "now", lambda: f"{time}:00.000000+00:00")
 
     turn(DAY)

@@ -17,7 +17,7 @@ SCHEMAS = Path(__file__).parent / "schemas"
 
 def test_a_newer_schema_is_refused(whole):
     with sqlite3.connect(whole) as connection:
-        connection.execute("UPDATE aftereffect_schema SET version = 11")
+        connection.execute("UPDATE aftereffect_schema SET version = 12")
     connection.close()
     before = lines_of(whole)
     for call in (
@@ -27,7 +27,7 @@ def test_a_newer_schema_is_refused(whole):
     ):
         with pytest.raises(
             ae.StorageError,
-            match=r"its tables have version 11, made by a newer aftereffect; this version can read up to 10: update aftereffect$",
+            match=r"its tables have version 12, made by a newer aftereffect; this version can read up to 11: update aftereffect$",
         ):
             call()
     assert lines_of(whole) == before
@@ -157,6 +157,24 @@ def test_arms_that_came_and_went_of_the_tenth_schema(tmp_path):
         assert experiment.verify().whole
 
 
+def test_units_of_the_eleventh_schema(tmp_path):
+    with ae.Experiment.open("kept", storage=url(restore(tmp_path, 11))) as experiment:
+        assert [(unit.unit, unit.received) for unit in experiment.status().units] == [
+            ("north", 8),
+            ("south", 3),
+        ]
+        line = next(each for each in experiment.history(1, 1) if each.unit == "south")
+        assert (line.total, line.played, line.revisions, line.covariates) == (
+            8.5,
+            "C",
+            1,
+            {"rain": 1.5},
+        )
+        assert set(experiment.ask(12).arms) == {"north", "south"}
+        assert experiment.tell(12, {"north": 9, "south": 11})[0].change == "recorded"
+        assert experiment.verify().difference is None
+
+
 def test_snapshots_of_older_tables_are_not_read(whole):
     """Those of version 5 do not say how many slots there were when the last total came."""
     with sqlite3.connect(whole) as connection:
@@ -168,7 +186,8 @@ def test_snapshots_of_older_tables_are_not_read(whole):
             "UPDATE aftereffect_experiments SET snapshot = ?, snapshot_digest = ?",
             (old, fingerprint(old)),
         )
-        connection.execute("ALTER TABLE aftereffect_events DROP COLUMN guardrails")
+        for column in ("guardrails", "units"):
+            connection.execute(f"ALTER TABLE aftereffect_events DROP COLUMN {column}")
         connection.execute("UPDATE aftereffect_schema SET version = 5")
     connection.close()
     with ae.Experiment.open("banner", storage=url(whole)) as experiment:
@@ -256,6 +275,7 @@ def test_the_tables_in_postgresql_are_migrated_too(postgres):
         "ALTER TABLE aftereffect_events DROP COLUMN probabilities",
         "ALTER TABLE aftereffect_events DROP COLUMN covariates",
         "ALTER TABLE aftereffect_events DROP COLUMN guardrails",
+        "ALTER TABLE aftereffect_events DROP COLUMN units",
         "ALTER TABLE aftereffect_tokens DROP COLUMN seal",
         "DROP TABLE aftereffect_removed",
         "UPDATE aftereffect_schema SET version = 1",

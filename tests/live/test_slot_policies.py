@@ -10,7 +10,7 @@ import pytest
 
 import aftereffect as ae
 from aftereffect.delays import ARM, TOTAL
-from aftereffect.live import _slot_state, chain_start, make_state
+from aftereffect.live import _slotwise_state, chain_start, make_state
 from aftereffect.live._slot_clock import SlotClock
 from aftereffect.live._snapshots import take_snapshot
 from aftereffect.simulation import Task, prepare, run_batch
@@ -93,7 +93,7 @@ def test_live_decides_as_the_simulation_bit_for_bit(policy):
 def test_a_state_that_grows_or_is_read_from_a_snapshot_is_the_same(tmp_path, monkeypatch):
     compares = ae.AdaptiveSwitchback()
     whole = play(create(policy=compares), 600)
-    monkeypatch.setattr(_slot_state, "_ROOM", 8)
+    monkeypatch.setattr(_slotwise_state, "_ROOM", 8)
     monkeypatch.setattr("aftereffect.live._snapshots._SNAPSHOT_EVENTS", 1)
     url = f"sqlite:///{tmp_path}/live.db"
     create(url, policy=compares).close()

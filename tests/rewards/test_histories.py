@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import aftereffect as ae
-from aftereffect.live._slot_clock import place_history
+from aftereffect.live._history import place_history
 from aftereffect.rewards import read_timed_totals
 
 

@@ -273,7 +273,8 @@ def test_a_field_that_an_older_service_lacks():
     with (
         answering(lambda *_: (200, {}, b'{"slot": 0, "arm": "A"}')) as url,
         pytest.raises(
-            ae.ServiceError, match="the answer lacks hold, probabilities, round, time, until"
+            ae.ServiceError,
+            match="the answer lacks arms, hold, probabilities, round, time, unit_probabilities, until",
         ),
     ):
         ae.Client(url).experiment("banner").ask(0)

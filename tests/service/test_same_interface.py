@@ -126,7 +126,7 @@ CALLS = {
         lambda exp, _: exp.tell_many({8: 1, 99: 1}),
         lambda exp, _: exp.tell_many({8: -1}),
         lambda exp, _: exp.tell_many({1: 99}),
-        lambda exp, _: exp.tell_many([(8, 1, "B", {}, {}, 2)]),
+        lambda exp, _: exp.tell_many([(8, 1, "B", {}, {}, None, 2)]),
         lambda exp, _: exp.tell_many([3]),
     ],
     "skip": [
@@ -453,3 +453,74 @@ def test_guardrails_are_recorded_on_a_service_as_here(service):
         None,
         None,
     ]
+
+
+def play_units(experiment, folder):
+    """What an experiment with units answers to all that it is asked and told."""
+    said = []
+    for slot in range(6):
+        decision = experiment.ask(slot)
+        said.append(decision)
+        experiment.tell(slot, {"north": 10 + slot, "south": 20.5})
+    said += experiment.tell(0, {"north": 10, "west": None})
+    said.append(experiment.tell(1, 7, unit="west", arm="B", covariates={"rain": 2}))
+    said.append(experiment.tell(1, 8, unit="west", arm="B", revise=True))
+    said.append(experiment.mark_missing(2, unit="west"))
+    said += experiment.tell_many({3: {"west": 3}, 4: {"west": 4, "south": 20.5}})
+    for call in (
+        lambda: experiment.tell(0, 37),
+        lambda: experiment.tell(0, 37, unit="east"),
+        lambda: experiment.tell(0, {"north": 99}),
+        lambda: experiment.tell(0, {"north": 1}, arm="A"),
+        lambda: experiment.mark_missing(0),
+        lambda: experiment.lag(),
+    ):
+        with pytest.raises(ae.AftereffectError) as caught:
+            call()
+        said.append((type(caught.value), str(caught.value)))
+    said.append(experiment.change_arms(add="C").next)
+    said += [experiment.history(), experiment.history(2, 2), experiment.history(limit=1)]
+    for form in ("slots", "mmm", "clusters"):
+        experiment.export(folder / f"{form}.csv", form=form)
+    said += [experiment.status(), experiment.results().effects, experiment.verify()]
+    assert experiment.verify().whole
+    return [without_times(each) for each in said], {
+        file.name: pl.read_csv(file).drop(TIMES[:2], strict=False).rows()
+        for file in sorted(folder.iterdir())
+    }
+
+
+def test_several_units_on_a_service_are_as_here(service, tmp_path):
+    past = {
+        "north": [("2026-03-01T22:00", 9), ("2026-03-01T23:00", 11)],
+        "south": [("2026-03-01T23:00", 21)],
+    }
+    given = {
+        "arms": ["A", "B"],
+        "units": ["north", "south", "west"],
+        "slot": "1h",
+        "history": past,
+        "covariates": ["rain"],
+        "seed": 5,
+    }
+    (tmp_path / "past.csv").write_text(
+        "time,unit,total,rain\n"
+        + "".join(
+            f"{time},{unit},{total},\n" for unit, rows in past.items() for time, total in rows
+        )
+    )
+    played = []
+    with ae.Client(service) as client:
+        for name, create in (
+            ("here", lambda **more: ae.Experiment.create("shop", storage="memory://", **more)),
+            ("there", lambda **more: client.create("shop", **more)),
+        ):
+            (tmp_path / name).mkdir()
+            experiment = create(**given)
+            assert isinstance(experiment, ExperimentLike)
+            played.append(play_units(experiment, tmp_path / name))
+        assert not client.create("shop", **given | {"history": tmp_path / "past.csv"}).is_new
+        one = client.create("one", arms=["A", "B"], units=["north"], seed=1)
+        assert one.ask(0).arms is None
+    assert played[0] == played[1]
+    assert played[0][1]["mmm.csv"][0][1] == "north"

@@ -28,16 +28,16 @@ def test_from_create_to_end(service):
     assert (status, answer["name"], headers["Location"]) == (201, "banner", BANNER)
     assert call(service, "GET", "/v1/experiments")[1] == {"experiments": ["banner"]}
     first = {"slot": 0, "arm": "A", "round": 0, "until": 0, "hold": False}
-    first |= {"time": None, "probabilities": None}
+    first |= dict.fromkeys(("time", "probabilities", "arms", "unit_probabilities"))
     assert call(service, "POST", f"{BANNER}/slots", headers={"Idempotency-Key": "monday"})[:2] == (
         201,
         first,
     )
     assert call(service, "PUT", f"{BANNER}/slots/0/decision")[:2] == (200, first)
-    outcome = {"slot": 0, "total": 37.0, "change": "recorded", "arm": "A"}
+    outcome = {"slot": 0, "total": 37.0, "change": "recorded", "arm": "A", "unit": None}
     assert call(service, "PUT", f"{BANNER}/slots/0/total", {"total": 37})[:2] == (201, outcome)
     assert call(service, "PUT", f"{BANNER}/slots/1/decision")[1]["arm"] == "B"
-    missing = {"slot": 1, "total": None, "change": "recorded", "arm": "B"}
+    missing = {"slot": 1, "total": None, "change": "recorded", "arm": "B", "unit": None}
     assert call(service, "PUT", f"{BANNER}/slots/1/total", {"missing": True})[:2] == (
         201,
         missing,

@@ -1,7 +1,7 @@
 """Kill writers at random moments and count what was lost, changed or doubled: ``make crash-test``.
 
 Several processes ask and tell on one experiment at once, replace totals that they told, and add, pause and resume arms where the policy
-bears it. Each reports through a pipe what the storage acknowledged. One after another is killed at a random moment and replaced. In the end
+bears it. Some experiments have several units, whose totals are told one by one or together. Each reports through a pipe what the storage acknowledged. One after another is killed at a random moment and replaced. In the end
 everything that was reported must be stored."""
 
 import argparse
@@ -39,6 +39,7 @@ SETTINGS = [
         "policy": "floors(fixed-switchback(block=2), [0.3, 0.2, 0.2])",
         "guardrails": ["guardrail(complaints, stops=true)"],
     },
+    {"arms": ARMS, "units": ["north", "south", "west"], "policy": "fixed-unit-switchback(block=3)"},
 ]
 #: Arms that may be added, and how often a writer changes one, as a part of what it does.
 NEW_ARMS, CHANGES = ["D", "E"], 0.15
@@ -75,18 +76,18 @@ def write(url, name, report, seed):
     while True:
         if told and rng.random() < 0.1:
             number = told.pop(rng.randrange(len(told)))
-            experiment.tell(number, later_total(number), revise=True)
+            tell(experiment, number, later_total(number), rng, revise=True)
             report(f"r {number}")
         elif experiment.settings.policy.allows_new_arms and rng.random() < CHANGES:
             report(f"a {change_arm(experiment, rng)}")
         elif rng.random() < 0.5 or not mine:
             decision = experiment.ask()
-            report(f"d {decision.slot} {decision.arm}")
+            report(f"d {decision.slot} {name_arms(decision.arms or {None: decision.arm})}")
             mine.append(decision.slot)
         else:
             number = mine.pop(rng.randrange(len(mine)))
             try:
-                experiment.tell(number, total(number), guardrails=count(experiment, number))
+                tell(experiment, number, total(number), rng, guardrails=count(experiment, number))
             except ae.ConflictError as error:
                 # Another writer had it too, and has replaced its total already.
                 if error.recorded != {"total": later_total(number)}:
@@ -94,6 +95,23 @@ def write(url, name, report, seed):
                 continue
             report(f"t {number}")
             told.append(number)
+
+
+def tell(experiment, slot, number, rng, **options):
+    """Tell the total of a slot; with several units of each of them, at once or one after another."""
+    units = [unit.unit for unit in experiment.status().units]
+    if not units:
+        experiment.tell(slot, number, **options)
+    elif rng.random() < 0.5:
+        experiment.tell(slot, dict.fromkeys(units, number), revise=options.get("revise", False))
+    else:
+        for unit in rng.sample(units, len(units)):
+            experiment.tell(slot, number, unit=unit, **options)
+
+
+def name_arms(arms):
+    """The arms of a decision in one word."""
+    return "+".join(arms.values())
 
 
 def change_arm(experiment, rng):
@@ -175,7 +193,9 @@ def check(url, name, reported):
     counted = Counter()
     with ae.open_storage(url) as storage:
         experiment = ae.Experiment.open(name, storage=storage)
-        lines = {line.slot: line for line in experiment.history()}
+        lines = {}  # by slot: one, or one for each unit
+        for line in experiment.history():
+            lines.setdefault(line.slot, []).append(line)
         with storage.reading(storage.find(name).id) as view:
             events = view.events(0, 10**9)
         replaced = {int(line[2:]) for line in reported if line.startswith("r ")}
@@ -187,16 +207,17 @@ def check(url, name, reported):
             elif what == "d":
                 number, arm = rest.split()
                 counted["decisions"] += 1
-                counted["changed"] += int(number) not in lines or lines[int(number)].arm != arm
+                known = {line.unit: line.arm for line in lines.get(int(number), ())}
+                counted["changed"] += name_arms(known) != arm
             elif what == "t":
                 counted["totals"] += 1
                 slot = int(rest)
-                known = lines.get(slot)
+                known = lines.get(slot, ())
                 # A writer may have been killed after it replaced a total, and before it said so.
                 possible = {later_total(slot), *([] if slot in replaced else [total(slot)])}
-                counted["lost"] += known is None or known.total not in possible
-                told = None if known is None else known.guardrails or {}
-                counted["lost"] += told != count(experiment, slot)
+                counted["lost"] += not {line.total for line in known} <= possible or not known
+                told = [line.guardrails or {} for line in known]
+                counted["lost"] += any(each != count(experiment, slot) for each in told)
             elif what == "a":
                 counted["lost"] += rest not in {arm.arm for arm in experiment.status().arms}
         asked = [line for line in reported if line.startswith("d ")]
@@ -206,9 +227,11 @@ def check(url, name, reported):
         )
         # Each writer tells a slot once, and replaces its total once at most.
         most = {"total": 1, "guardrails": 0}
+        units = len(experiment.settings.units)
         counted["doubled"] += sum(
-            event.revision > most.get(event.kind, math.inf) for event in events
+            event.revision > most.get(event.kind, math.inf) for event in events if not units
         )
+        counted["doubled"] += sum(line.revisions > 1 for each in lines.values() for line in each)
         counted["replaced"] += len(replaced)
         counted["learned"] += sum(
             event.kind == "total" and event.until is not None for event in events

@@ -13,8 +13,9 @@ import numpy as np
 from aftereffect import Experiment
 from aftereffect.inference import Effect
 from aftereffect.live import ExperimentState, TotalInput, chain_start
-from aftereffect.live._rules import decide, tell
+from aftereffect.live._rules import decide
 from aftereffect.live._snapshots import take_snapshot
+from aftereffect.live._telling import tell_many
 
 #: The shares of a reward that arrive in the slot of its pull and after it: a mean lag of 7.5.
 LATE = (0.0,) * 4 + (1 / 8,) * 8
@@ -47,14 +48,8 @@ def played(storage, name, arms, slots, *, late=0, shares=(1.0,), policy="ars-ucb
                     reward = worth[decision.arm] + rng.random()
                     for lag, share in enumerate(shares):
                         totals[number + lag] += share * reward
-                    tell(
-                        log,
-                        state,
-                        record,
-                        TotalInput(number, totals[number]),
-                        revise=False,
-                        confirm=False,
-                    )
+                    rows = [TotalInput(number, totals[number])]
+                    tell_many(log, state, record, rows, None, revise=False, confirm=False)
             log.save(take_snapshot(state))
     return experiment
 

@@ -129,6 +129,15 @@ class UnitKernels(NamedTuple):
     t, and the total of each. A total is NaN where it is missing or not yet known; `observe` may
     come again with other ones. Covariates are by unit and number. Slots of a history have numbers
     below 0, and the first arm. These functions are not compiled: they work on whole arrays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import aftereffect as ae
+    >>> policy, rng = ae.FixedUnitSwitchback(block=12), np.random.default_rng(1)
+    >>> state = policy.initial_for_units(arms=2, units=4, slots=100)
+    >>> policy.kernels().decide(state, policy.params(2, 100), 0, rng), int(state.choices.sum())
+    (12, 2)
     """
 
     decide: DecideUnits

@@ -15,7 +15,6 @@ from aftereffect.cli._values import (
     Flag,
     Folder,
     Name,
-    Number,
     PrintFormat,
     RealNumber,
     SlotText,
@@ -64,8 +63,8 @@ FeedColumns: TypeAlias = Annotated[
     str,
     Parameter(
         metavar="COLUMN=NAME,...",
-        help="What the columns slot, time, total, arm and those of covariates and guardrails are "
-        "called, where they have other names: time=Datum,total=Umsatz.",
+        help="What the columns slot, time, unit, total, arm and those of covariates and guardrails "
+        "are called, where they have other names: time=Datum,total=Umsatz.",
     ),
 ]
 FeedTimezone: TypeAlias = Annotated[
@@ -75,6 +74,9 @@ FeedTimezone: TypeAlias = Annotated[
         help="The time zone of times without an offset, such as Europe/Berlin. By default, that of "
         "the experiment.",
     ),
+]
+UnitName: TypeAlias = Annotated[
+    str, Parameter(metavar="NAME", help="The unit that the total is of, if there are several.")
 ]
 IgnoreUnplayed: TypeAlias = Annotated[
     Flag,
@@ -88,9 +90,9 @@ IgnoreUnplayed: TypeAlias = Annotated[
 def tell(
     name: Name,
     slot: SlotText | None = None,
-    total: Number | None = None,
     /,
-    *,
+    *totals: Annotated[str, Parameter(metavar="TOTAL")],
+    unit: UnitName | None = None,
     arm: Annotated[str | None, Parameter(metavar="NAME")] = None,
     covariates: Covariates | None = None,
     guardrails: Guardrails | None = None,
@@ -111,26 +113,29 @@ def tell(
     ----------
     slot
         The number of the slot, or the time at which it begins.
-    total
-        Everything that was observed in the slot, whichever arms it came from.
+    totals
+        Everything that was observed in the slot, whichever arms it came from: one number. With
+        several units, the total of --unit, or totals by unit, such as north=37 south=12, of which
+        one that is missing has no number: south=
     arm
         The arm that was really played, if it is not the one that "ask" gave.
     yes
         Record the total even if it is far from all earlier totals.
     csv
-        A .csv, .csv.gz or .parquet file with the columns "slot" or "time", and "total". The column
-        "arm" is optional: it names the arm that was really played, if it is not the one that "ask"
-        gave. An empty total marks the slot as missing. The columns of covariates and guardrails are
-        optional too; empty cells are left out. Either all rows are recorded, or none. Cells may be
-        separated by commas, semicolons or tabs; numbers may have decimal commas.
+        A .csv, .csv.gz or .parquet file with the columns "slot" or "time", and "total"; with
+        several units also "unit". The column "arm" is optional: it names the arm that was really
+        played, if it is not the one that "ask" gave. An empty total marks the slot as missing. The
+        columns of covariates and guardrails are optional too; empty cells are left out. Either all
+        rows are recorded, or none. Cells may be separated by commas, semicolons or tabs; numbers
+        may have decimal commas.
     sql
         The database that has the totals, such as sqlite:///shop.db: record what --query finds.
     query
         A SELECT with these columns in its answer. Nothing is changed in that database.
     """
     is_feed = csv is not None or query is not None
-    is_one = not is_feed and slot is not None and total is not None
-    is_bare = slot is None and arm is None and covariates is None and guardrails is None
+    is_one = not is_feed and slot is not None and len(totals) > 0
+    is_bare = slot is None and not (unit or arm or covariates or guardrails)
     if not (is_one or (is_feed and is_bare)) or (csv is not None and query is not None):
         raise ParameterError(
             "tell needs either a slot and its total, or --csv FILE, or --sql URL --query SELECT"
@@ -140,14 +145,15 @@ def tell(
         raise ParameterError("--columns, --feed-timezone and --ignore-unplayed need --csv or --sql")
     numbers = _read_covariates(covariates)
     counts = _read_guardrails(guardrails)
+    total = _read_totals(totals) if is_one else None
     with Experiment.open(name, storage=storage) as experiment:
-        totals: Sequence[Any] = [(slot, total, arm, numbers, counts)]
+        rows: Sequence[Any] = [(slot, total, arm, numbers, counts, unit)]
         if read is not None:
-            totals = read(find_form(experiment, _read_columns(columns), feed_timezone))
+            rows = read(find_form(experiment, _read_columns(columns), feed_timezone))
         if ignore_unplayed:
-            totals = leave_out_unplayed(experiment, totals)
+            rows = leave_out_unplayed(experiment, rows)
         try:
-            answer = experiment.tell_many(totals, revise=revise, confirm=yes)
+            answer = experiment.tell_many(rows, revise=revise, confirm=yes)
         except UnlikelyTotalError as error:
             raise UnlikelyTotalError(f"{error}, with --yes") from None
     TOTALS.show(answer, format)
@@ -268,6 +274,7 @@ def mark_missing(
     slot: SlotText,
     /,
     *,
+    unit: UnitName | None = None,
     covariates: Covariates | None = None,
     guardrails: Guardrails | None = None,
     revise: Revise = False,
@@ -285,7 +292,9 @@ def mark_missing(
     counts = _read_guardrails(guardrails)
     with Experiment.open(name, storage=storage) as experiment:
         answer = [
-            experiment.mark_missing(slot, covariates=numbers, guardrails=counts, revise=revise)
+            experiment.mark_missing(
+                slot, unit=unit, covariates=numbers, guardrails=counts, revise=revise
+            )
         ]
     TOTALS.show(answer, format)
 
@@ -301,6 +310,22 @@ def _choose_reader(
     if sql is None:
         raise ParameterError("--query needs the database that has the totals: give --sql URL")
     return partial(read_totals_query, sql, query)
+
+
+def _read_totals(texts: Sequence[str]) -> float | dict[str, float | None]:
+    """One total, or totals by unit."""
+    if len(texts) == 1 and "=" not in texts[0]:
+        return read_number(texts[0])
+    found: dict[str, float | None] = {}
+    for text in texts:
+        name, equals, number = text.rpartition("=")
+        if not equals or name.strip() in found:
+            raise ParameterError(
+                "expected one total, such as 37, or totals by unit, once each, such as north=37 "
+                f"south=12, got {' '.join(texts)!r}"
+            )
+        found[name.strip()] = read_number(number) if number.strip() else None
+    return found
 
 
 def _read_covariates(text: str | None) -> dict[str, float] | None:

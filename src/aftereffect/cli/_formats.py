@@ -18,6 +18,7 @@ from aftereffect.live import (
     Status,
     TotalRecord,
     Verification,
+    count_arms,
     lay_out_records,
     write_csv,
 )
@@ -53,16 +54,24 @@ def _decision_text(decision: Decision) -> str:
     else:
         why = f"round {decision.round}, planned up to slot {decision.until}"
     time = f" ({format_time(decision.time)})" if decision.time else ""
-    return f"slot {decision.slot}{time}: play {decision.arm} ({why})"
+    if decision.arms is None:
+        return f"slot {decision.slot}{time}: play {decision.arm} ({why})"
+    arms = text_table([("unit", "arm"), *decision.arms.items()])
+    return f"slot {decision.slot}{time}: play {count_arms(decision.arms)} ({why})\n{arms}"
 
 
 def _totals_text(records: Sequence[TotalRecord]) -> str:
     if len(records) == 1:
-        slot, total, change, _ = records[0]
-        return f"slot {slot}: {'missing' if total is None else notation(total)}, {change}"
+        slot, total, change, _, unit = records[0]
+        place = f"slot {slot}" if unit is None else f"slot {slot} in {unit}"
+        return f"{place}: {'missing' if total is None else notation(total)}, {change}"
     changes = Counter(record.change for record in records)
     counts = ", ".join(f"{count:,} {change}" for change, count in changes.items())
     return f"{len(records):,} totals: {counts or 'nothing to record'}"
+
+
+def _has_units(records: Sequence[SlotRecord]) -> bool:
+    return any(record.unit is not None for record in records)
 
 
 def _list_numbers(records: Sequence[SlotRecord]) -> list[str]:
@@ -82,8 +91,9 @@ def _show_number(number: float | None) -> str:
 
 
 def _history_text(records: Sequence[SlotRecord]) -> str:
-    names = _list_numbers(records)
-    rows = [("slot", "arm", "round", "total", *names, "remarks", "decided", "received")]
+    names, has_units = _list_numbers(records), _has_units(records)
+    units = ["unit"] if has_units else []
+    rows = [("slot", *units, "arm", "round", "total", *names, "remarks", "decided", "received")]
     for record in records:
         remarks = {
             "hold": record.hold,
@@ -96,6 +106,7 @@ def _history_text(records: Sequence[SlotRecord]) -> str:
         rows.append(
             (
                 str(record.slot) if record.time is None else format_time(record.time)[:16],
+                *([str(record.unit)] if has_units else []),
                 record.arm or "-",
                 "-" if record.round is None else str(record.round),
                 _show_number(record.total),
@@ -113,18 +124,42 @@ def format_time(time: str | None) -> str:
     return "-" if time is None else time[:19].replace("T", " ")
 
 
-DECISION = Printer(
-    _decision_text, Decision.to_dict, lambda decision: (Decision._fields, [decision])
-)
+def _decision_rows(
+    decision: Decision,
+) -> tuple[Sequence[str], Iterable[Sequence[object]]]:
+    """A row; with several units, one for each of them."""
+    first = [field for field in Decision._fields if field not in _OF_UNITS]
+    if decision.arms is None:
+        return first, [[getattr(decision, field) for field in first]]
+    chances = decision.unit_probabilities or {}
+    rows = (
+        decision._replace(arm=arm, probabilities=chances.get(unit))
+        for unit, arm in decision.arms.items()
+    )
+    cells = ([getattr(row, field) for field in first[1:]] for row in rows)
+    return (first[0], "unit", *first[1:]), (
+        (decision.slot, unit, *rest) for unit, rest in zip(decision.arms, cells, strict=True)
+    )
+
+
+def _total_rows(
+    records: Sequence[TotalRecord],
+) -> tuple[Sequence[str], Iterable[Sequence[object]]]:
+    if any(record.unit is not None for record in records):
+        return TotalRecord._fields, records
+    return TotalRecord._fields[:-1], (record[:-1] for record in records)
+
+
+#: Fields of a decision that are columns only where there are several units.
+_OF_UNITS = ("arms", "unit_probabilities")
+DECISION = Printer(_decision_text, Decision.to_dict, _decision_rows)
 TOTALS = Printer[Sequence[TotalRecord]](
-    _totals_text,
-    lambda records: [record._asdict() for record in records],
-    lambda records: (TotalRecord._fields, records),
+    _totals_text, lambda records: [record._asdict() for record in records], _total_rows
 )
 HISTORY = Printer[Sequence[SlotRecord]](
     _history_text,
     lambda records: [record._asdict() for record in records],
-    lambda records: lay_out_records(records, _list_numbers(records)),
+    lambda records: lay_out_records(records, _list_numbers(records), has_units=_has_units(records)),
 )
 STATUS = Printer(Status.__str__, Status.to_dict, lambda status: (ArmStatus._fields, status.arms))
 

@@ -34,7 +34,7 @@ from aftereffect.cli._values import (
     read_share,
 )
 from aftereffect.errors import CorruptionError, ParameterError
-from aftereffect.live import DEFAULT_POLICY, DEFAULT_STORAGE, Experiment, ExportForm
+from aftereffect.live import DEFAULT_STORAGE, Experiment, ExportForm
 
 if TYPE_CHECKING:
     from aftereffect.planning import Plan
@@ -50,7 +50,8 @@ def create(
     /,
     *,
     arms: Annotated[str, Parameter(metavar="NAME,...")],
-    policy: SpecText = DEFAULT_POLICY,
+    policy: SpecText | None = None,
+    units: Annotated[str | None, Parameter(metavar="NAME,...")] = None,
     reward_range: Numbers | None = None,
     slot: Annotated[str | None, Parameter(metavar="LENGTH")] = None,
     start: Annotated[str | None, Parameter(metavar="TIME")] = None,
@@ -81,7 +82,11 @@ def create(
         The names of the arms, separated by commas: A,B,C
     policy
         The policy that decides, such as "ars-ucb" or "clw(d=24)" (see "aftereffect list policies").
-        The default is made for the totals of real businesses, with seasons, drift and noise.
+        The default, adaptive-switchback, is made for the totals of real businesses, with seasons,
+        drift and noise; with several units it is unit-switchback.
+    units
+        The names of units, such as stores or regions, separated by commas: north,south. Each plays
+        an arm and has a total of its own in every slot.
     reward_range
         The smallest and the largest reward that one pull can bring in all, summed over all slots in
         which it arrives: 0,200. Most policies need it; the default policy does not.
@@ -94,7 +99,7 @@ def create(
         The time zone of the start and of the history, such as Europe/Berlin. The default is UTC.
     history
         A file with the totals before the experiment: a .csv, .csv.gz or .parquet file with the
-        columns "time" and "total".
+        columns "time" and "total"; with several units also "unit".
     control
         The arm that was played before the experiment. By default, the first arm.
     control_share
@@ -134,6 +139,7 @@ def create(
         name,
         arms=_split_names(arms),
         policy=policy,
+        units=() if units is None else _split_names(units),
         reward_range=reward_range,
         slot=slot,
         start=start,

@@ -18,13 +18,13 @@ from aftereffect.client._transport import NOT_A_SERVICE, Transport
 from aftereffect.errors import NotFoundError, ServiceError
 from aftereffect.inference import read_courses
 from aftereffect.live import (
-    DEFAULT_POLICY,
     LOG_SUFFIXES,
     HistoryInput,
+    Past,
     PlanInput,
     check_absent,
     read_last_hash,
-    read_past_totals,
+    read_pasts,
     read_time,
 )
 from aftereffect.rewards import check_covariates
@@ -80,7 +80,8 @@ class Client:
         name: str,
         *,
         arms: Sequence[str],
-        policy: object = DEFAULT_POLICY,
+        policy: object = None,
+        units: Sequence[str] = (),
         reward_range: Sequence[float] | None = None,
         slot: str | None = None,
         start: str | datetime | None = None,
@@ -109,12 +110,13 @@ class Client:
         given: dict[str, Any] = {
             "name": name,
             "arms": list(arms),
-            "policy": str(policy),
+            "policy": None if policy is None else str(policy),
+            "units": list(units),
             "reward_range": None if reward_range is None else list(reward_range),
             "slot": slot,
             "start": None if start is None else read_time("start", start).isoformat(),
             "timezone": timezone,
-            "history": None if history is None else _history_to_json(history, names),
+            "history": None if history is None else _history_to_json(history, names, units),
             "control": control,
             "control_share": control_share,
             "floors": {} if floors is None else dict(floors),
@@ -177,9 +179,18 @@ def _plan_to_json(plan: PlanInput) -> list[dict[str, Any]]:
     return [course._asdict() for course in read_courses(plan)]
 
 
-def _history_to_json(history: HistoryInput, covariates: Sequence[str]) -> list[Any]:
-    """The totals and covariates of a history as the service takes them; a missing one is None."""
-    rows, totals = read_past_totals(history, covariates)
+def _history_to_json(
+    history: HistoryInput, covariates: Sequence[str], units: Sequence[str]
+) -> list[Any] | dict[str, list[Any]]:
+    """A history as the service takes it; of several units, by unit."""
+    names = units if len(units) > 1 else ()
+    pasts = [_past_to_json(past, covariates) for past in read_pasts(history, covariates, names)]
+    return dict(zip(names, pasts, strict=True)) if names else pasts[0]
+
+
+def _past_to_json(past: Past, covariates: Sequence[str]) -> list[Any]:
+    """The totals and covariates of one unit; a missing one is None."""
+    rows, totals = past.rows, past.totals
     if not rows:
         return list(totals)
     sent: list[dict[str, Any]] = []

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from numbers import Integral, Real
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, overload
 from urllib.parse import quote
 
 from aftereffect._core import atomic_write, check_int, check_writable, parse
@@ -39,6 +39,8 @@ from aftereffect.live import (
     TotalInput,
     TotalRecord,
     TotalsInput,
+    UnitStatus,
+    UnitTotals,
     Verification,
     check_key,
     check_results,
@@ -97,36 +99,70 @@ class RemoteExperiment:
             _, answer = self._transport.send("POST", f"{self._path}/slots", headers=headers)
         return decode_record(Decision, answer)
 
+    @overload
     def tell(
         self,
         slot: Slot,
         total: float,
         *,
+        unit: str | None = None,
         arm: str | None = None,
         covariates: Mapping[str, float | None] | None = None,
         guardrails: Mapping[str, float | None] | None = None,
         revise: bool = False,
         confirm: bool = False,
-    ) -> TotalRecord:
-        """Record the total of a slot."""
+    ) -> TotalRecord: ...
+
+    @overload
+    def tell(
+        self,
+        slot: Slot,
+        total: UnitTotals,
+        *,
+        unit: str | None = None,
+        arm: str | None = None,
+        covariates: Mapping[str, float | None] | None = None,
+        guardrails: Mapping[str, float | None] | None = None,
+        revise: bool = False,
+        confirm: bool = False,
+    ) -> list[TotalRecord]: ...
+
+    def tell(
+        self,
+        slot: Slot,
+        total: float | UnitTotals,
+        *,
+        unit: str | None = None,
+        arm: str | None = None,
+        covariates: Mapping[str, float | None] | None = None,
+        guardrails: Mapping[str, float | None] | None = None,
+        revise: bool = False,
+        confirm: bool = False,
+    ) -> TotalRecord | list[TotalRecord]:
+        """Record the total of a slot; with several units, of one of them or of several."""
         if total is None:
             raise ParameterError(
                 f"tell needs a number for slot {slot}, got None: "
                 f"if the total is lost, call mark_missing({slot})"
             )
+        if isinstance(total, Mapping):
+            rows: Any = [(slot, total, arm, covariates, guardrails, unit)]
+            return self.tell_many(rows, revise=revise, confirm=confirm)
         given = {"total": _to_json(total), "arm": arm, "revise": revise, "confirm": confirm}
+        given["unit"] = unit
         return self._tell(slot, given | _numbers_to_json(covariates, guardrails))
 
     def mark_missing(
         self,
         slot: Slot,
         *,
+        unit: str | None = None,
         covariates: Mapping[str, float | None] | None = None,
         guardrails: Mapping[str, float | None] | None = None,
         revise: bool = False,
     ) -> TotalRecord:
         """Record that the total of a slot is lost."""
-        given = {"missing": True, "revise": revise}
+        given = {"missing": True, "unit": unit, "revise": revise}
         return self._tell(slot, given | _numbers_to_json(covariates, guardrails))
 
     def tell_many(
@@ -178,14 +214,17 @@ class RemoteExperiment:
         first = check_int("after", after, at_least=-1)
         wanted = math.inf if limit is None else check_int("limit", limit)
         records: list[SlotRecord] = []
-        while len(records) < wanted:
-            page = int(min(_PAGE, wanted - len(records)))
+        while wanted > 0:
+            page = int(min(_PAGE, wanted))
             _, answer = self._transport.send(
                 "GET", f"{self._path}/slots?after={first}&limit={page}"
             )
-            records += [decode_record(SlotRecord, each) for each in answer["slots"]]
+            found = [decode_record(SlotRecord, each) for each in answer["slots"]]
+            has_units = bool(found) and found[0].unit is not None
+            records += [each for each in found if each.slot <= first + wanted]
+            wanted -= answer["last"] - first
             first = answer["last"]
-            if len(answer["slots"]) < page:
+            if not found or (len(found) < page and not has_units):
                 break
         return records
 
@@ -203,7 +242,8 @@ class RemoteExperiment:
                 *(parse(each, Guardrail).name for each in status.guardrails),
             )
             with atomic_write(target) as draft:
-                save_history(records, arms, names, draft, target.suffix.lower(), form)
+                units = [unit.unit for unit in status.units]
+                save_history(records, arms, names, draft, target.suffix.lower(), form, units)
             return
         self._transport.save(f"{self._path}/export?format={target.suffix.lower()[1:]}", target)
 
@@ -258,7 +298,8 @@ def path_of(name: str) -> str:
 
 def _row_to_json(row: TotalInput) -> dict[str, Any]:
     """A row of `tell_many` as the service takes it; the service checks it."""
-    slot = {"slot": _to_json(row.slot)} | _numbers_to_json(row.covariates, row.guardrails)
+    slot: dict[str, Any] = {"slot": _to_json(row.slot), "unit": row.unit}
+    slot |= _numbers_to_json(row.covariates, row.guardrails)
     if row.total is None:
         return slot | {"missing": True}
     return slot | {"total": _to_json(row.total), "arm": row.arm}
@@ -320,6 +361,7 @@ def decode_status(answer: Mapping[str, Any]) -> Status:
         notes=tuple(answer.get("notes", ())),
         covariates=tuple(answer.get("covariates", ())),
         guardrails=tuple(answer.get("guardrails", ())),
+        units=tuple(decode_record(UnitStatus, unit) for unit in answer.get("units", ())),
         plan=_decode_plan(answer),
     )
 

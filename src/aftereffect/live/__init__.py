@@ -2,20 +2,24 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol, overload, runtime_checkable
 
 from aftereffect._core import MAX_NAME_LENGTH
 from aftereffect.inference import Results
 from aftereffect.lag import LagEstimate
 from aftereffect.live._arms import ArmChange, ArmState, read_arm_names
+from aftereffect.live._history import MAX_LIVE_HISTORY, Past, read_pasts
+from aftereffect.live._policy import DEFAULT_POLICY, DEFAULT_UNIT_POLICY
 from aftereffect.live._reading import chain_start, check_log_end, read_events
-from aftereffect.live._results import check_results
-from aftereffect.live._rules import MAX_KEY_LENGTH, check_key
-from aftereffect.live._slot_clock import MAX_LIVE_HISTORY, read_past_totals, read_time
-from aftereffect.live._slot_state import make_state, prepare_decide
+from aftereffect.live._results import check_lag, check_results
+from aftereffect.live._slot_clock import read_time
+from aftereffect.live._slot_state import prepare_decide
 from aftereffect.live._state import Difference, ExperimentState
+from aftereffect.live._telling import MAX_KEY_LENGTH, check_key
+from aftereffect.live._unit_state import make_state
+from aftereffect.live._units import read_arms, read_unit_totals
 from aftereffect.live.events import Event, Link, Snapshot, fingerprint, now
-from aftereffect.live.experiment import DEFAULT_POLICY, Experiment, HistoryInput, PlanInput
+from aftereffect.live.experiment import Experiment, HistoryInput, PlanInput
 from aftereffect.live.feeds import (
     FeedForm,
     FileReport,
@@ -45,13 +49,20 @@ from aftereffect.live.records import (
     TotalInput,
     TotalRecord,
     TotalsInput,
+    UnitTotals,
     lay_out_records,
     read_totals,
     save_history,
     write_csv,
 )
-from aftereffect.live.settings import MAX_ARMS, MAX_LIVE_SLOTS, MAX_UNIT_LENGTH
-from aftereffect.live.status import ArmStatus, Status
+from aftereffect.live.settings import (
+    MAX_ARMS,
+    MAX_LIVE_SLOTS,
+    MAX_UNIT_LENGTH,
+    MAX_UNITS,
+    UNIT_COLUMN,
+)
+from aftereffect.live.status import ArmStatus, Status, UnitStatus, count_arms
 from aftereffect.live.storage import (
     DEFAULT_STORAGE,
     Log,
@@ -67,6 +78,7 @@ from aftereffect.live.storage import (
 __all__ = [
     "DEFAULT_POLICY",
     "DEFAULT_STORAGE",
+    "DEFAULT_UNIT_POLICY",
     "HISTORY_SUFFIXES",
     "LOG_SUFFIXES",
     "MAX_ARMS",
@@ -74,7 +86,9 @@ __all__ = [
     "MAX_LIVE_HISTORY",
     "MAX_LIVE_SLOTS",
     "MAX_NAME_LENGTH",
+    "MAX_UNITS",
     "MAX_UNIT_LENGTH",
+    "UNIT_COLUMN",
     "ArmChange",
     "ArmState",
     "ArmStatus",
@@ -95,6 +109,7 @@ __all__ = [
     "MemoryStorage",
     "Notice",
     "Notifier",
+    "Past",
     "PlanInput",
     "Record",
     "Slot",
@@ -106,14 +121,18 @@ __all__ = [
     "TotalInput",
     "TotalRecord",
     "TotalsInput",
+    "UnitStatus",
+    "UnitTotals",
     "Verification",
     "View",
     "Webhook",
     "chain_start",
     "check_absent",
     "check_key",
+    "check_lag",
     "check_log_end",
     "check_results",
+    "count_arms",
     "delete_experiment",
     "export_log",
     "find_form",
@@ -127,13 +146,15 @@ __all__ = [
     "open_storage",
     "prepare_decide",
     "read_arm_names",
+    "read_arms",
     "read_events",
     "read_last_hash",
-    "read_past_totals",
+    "read_pasts",
     "read_time",
     "read_totals",
     "read_totals_file",
     "read_totals_query",
+    "read_unit_totals",
     "remove_exported",
     "save_history",
     "sign",
@@ -165,23 +186,53 @@ class ExperimentLike(Protocol):
     def ask(self, slot: Slot | None = None, *, key: str | None = None) -> Decision:
         """Decide the next slot, or repeat the decision for a slot."""
 
+    @overload
     def tell(
         self,
         slot: Slot,
         total: float,
         *,
+        unit: str | None = None,
         arm: str | None = None,
         covariates: Mapping[str, float | None] | None = None,
         guardrails: Mapping[str, float | None] | None = None,
         revise: bool = False,
         confirm: bool = False,
-    ) -> TotalRecord:
-        """Record the total of a slot."""
+    ) -> TotalRecord: ...
+
+    @overload
+    def tell(
+        self,
+        slot: Slot,
+        total: UnitTotals,
+        *,
+        unit: str | None = None,
+        arm: str | None = None,
+        covariates: Mapping[str, float | None] | None = None,
+        guardrails: Mapping[str, float | None] | None = None,
+        revise: bool = False,
+        confirm: bool = False,
+    ) -> list[TotalRecord]: ...
+
+    def tell(
+        self,
+        slot: Slot,
+        total: float | UnitTotals,
+        *,
+        unit: str | None = None,
+        arm: str | None = None,
+        covariates: Mapping[str, float | None] | None = None,
+        guardrails: Mapping[str, float | None] | None = None,
+        revise: bool = False,
+        confirm: bool = False,
+    ) -> TotalRecord | list[TotalRecord]:
+        """Record the total of a slot; with several units, of one of them or of several."""
 
     def mark_missing(
         self,
         slot: Slot,
         *,
+        unit: str | None = None,
         covariates: Mapping[str, float | None] | None = None,
         guardrails: Mapping[str, float | None] | None = None,
         revise: bool = False,

@@ -6,19 +6,50 @@ from typing import cast
 
 import numpy as np
 
-from aftereffect._core import check_float, short_repr, suggest
+from aftereffect._core import as_spec, check_float, short_repr, suggest
 from aftereffect.errors import ParameterError, name_field
 from aftereffect.live._results import explain_refusal
-from aftereffect.live._slot_state import make_state
 from aftereffect.live._state import Draws, ExperimentState
+from aftereffect.live._unit_state import make_state
 from aftereffect.live.events import Link
-from aftereffect.live.settings import Settings, check_arms, check_control, order_arms
-from aftereffect.policies import MAX_FLOORS, Floors, Policy, round_kernels
+from aftereffect.live.settings import (
+    Settings,
+    check_arms,
+    check_control,
+    check_units,
+    order_arms,
+)
+from aftereffect.policies import MAX_FLOORS, Floors, Policy, UnitPolicy, round_kernels
 
 #: The number of rounds that are tried to find out when a second arm is played.
 _MAX_ROUNDS = 2_000
 #: Where policies planned a smaller share of the slots than this, a warning says so.
 _MIN_PLANNED_SHARE = 1 / 3
+
+
+#: The policy of experiments for which none is named, and of those with several units.
+DEFAULT_POLICY, DEFAULT_UNIT_POLICY = "adaptive-switchback", "unit-switchback"
+
+
+def choose_policy(policy: object, units: object) -> tuple[Policy, tuple[str, ...]]:
+    """The policy of an experiment with these units, and their names.
+
+    An experiment with one unit is an experiment without: it has the policy that a `UnitPolicy` has
+    for one, and the unit needs no name.
+
+    >>> policy, units = choose_policy("fixed-unit-switchback(block=12)", ["north"])
+    >>> policy.block, units
+    (12, ())
+    """
+    with name_field("units"):
+        names = check_units(units)
+    if policy is None:
+        policy = DEFAULT_UNIT_POLICY if len(names) > 1 else DEFAULT_POLICY
+    with name_field("policy"):
+        chosen = as_spec(policy, Policy)
+    if len(names) != 1:
+        return chosen, names
+    return (chosen.for_one_unit() if isinstance(chosen, UnitPolicy) else chosen), ()
 
 
 def add_floors(
@@ -32,6 +63,12 @@ def add_floors(
     """
     if control_share is None and (floors is None or floors == {}):
         return policy
+    if isinstance(policy, UnitPolicy):
+        with name_field("floors" if control_share is None else "control_share"):
+            raise ParameterError(
+                f"{policy} plays several units, which share the arms by its own rule: leave out "
+                "control_share and floors, or create an experiment for each unit"
+            )
     with name_field("arms"):
         names = check_arms(arms)
     with name_field("control"):

@@ -9,9 +9,10 @@ from typing import cast
 
 from aftereffect.errors import ConflictError, CorruptionError, ParameterError
 from aftereffect.live._rounds import Journal
-from aftereffect.live._slot_state import make_state
 from aftereffect.live._snapshots import is_snapshot_due, restore_state, take_snapshot
 from aftereffect.live._state import ExperimentState, SnapshotMark
+from aftereffect.live._unit_state import make_state
+from aftereffect.live._units import read_arms
 from aftereffect.live.events import Event, Link, is_fingerprint, is_intact
 from aftereffect.live.records import SlotRecord, make_records
 from aftereffect.live.settings import Settings
@@ -217,8 +218,10 @@ class OpenLog:
         """The names of the arms of a decision, of which some may have been added since."""
         state = self.state
         known = self.settings.arms if state is None else state.names
-        drawn = len(json.loads(decision.probabilities or "[]"))
-        if max(drawn, (decision.arm or 0) + 1) <= len(known):
+        arms = read_arms(decision.units) or (decision.arm or 0,)
+        chances = json.loads(decision.probabilities or "[]")
+        drawn = len(chances if decision.units is None else chances[0])
+        if max(drawn, *(arm + 1 for arm in arms)) <= len(known):
             return known
         with self.reading() as (_, state):
             return state.names

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,15 +17,23 @@ from aftereffect.inference import (
     GuardrailResults,
     Results,
     Trial,
+    UnitTrial,
     analyse,
     find_level,
 )
 from aftereffect.live._reading import OpenLog, read_slot_events
 from aftereffect.live._state import ExperimentState, Stop
+from aftereffect.live._units import read_arms, read_chances, read_unit_totals
 from aftereffect.live.events import Event
 from aftereffect.live.settings import Settings, check_limit
 from aftereffect.live.storage import Log, Record, View
-from aftereffect.policies import AdaptiveSwitchback, Floors, Policy, has_probabilities
+from aftereffect.policies import (
+    AdaptiveSwitchback,
+    Floors,
+    Policy,
+    UnitSwitchback,
+    has_probabilities,
+)
 
 #: The slots that are read before a decision, times the number of arms: nobody waits for long. So
 #: with two arms, guardrails stop arms in the first 10,000 slots.
@@ -33,6 +42,8 @@ MAX_JUDGED = 20_000
 MAX_COMPARED = 40
 #: The most slots that are read, the first ones, times the number of arms.
 MAX_CELLS = 120_000
+#: The same where there are several units, times their number: their analysis works on whole arrays.
+MAX_UNIT_CELLS = 800_000
 #: The most rounds that are read, the first ones.
 MAX_ROUNDS = 4_000
 
@@ -133,11 +144,18 @@ def find_results(log: OpenLog, level: float, stop_when_loss_below: float | None)
         stopped = tuple(names[arm] for arm in sorted(state.stopped))
         paused = tuple(arm.name for arm in state.arms if arm.state == "paused")
         retired = tuple(arm.name for arm in state.arms if arm.state == "retired")
-        first, (trial, *guarded) = read_trials(
-            view, log.record, state, MAX_CELLS, [None, *settings.guarded]
-        )
-    obstacle = find_obstacle(trial)
-    found = analyse(trial if obstacle is None else _clear(trial), names, level, retired)
+        guarded: list[Trial] = []
+        if settings.units:
+            first, trials = read_unit_trials(view, log.record, state)
+        else:
+            first, (trial, *guarded) = read_trials(
+                view, log.record, state, MAX_CELLS, [None, *settings.guarded]
+            )
+            trials = (trial,)
+    obstacle = find_obstacle(trials)
+    compared = trials if obstacle is None else tuple(map(_clear, trials))
+    whole = UnitTrial(compared) if settings.units else compared[0]
+    found = analyse(whole, names, level, retired)
     looks = (look._replace(slots=first + look.slots) for look in found.history)
     return found._replace(
         slots=first + found.slots if found.blocks else 0,
@@ -157,9 +175,10 @@ def find_results(log: OpenLog, level: float, stop_when_loss_below: float | None)
     )
 
 
-def find_obstacle(trial: Trial) -> str | None:
+def find_obstacle(trials: Sequence[Trial]) -> str | None:
     """Why these totals cannot be compared, in a sentence; None if they can be."""
-    known = trial.totals[~np.isnan(trial.totals)]
+    totals = np.concatenate([trial.totals for trial in trials])
+    known = totals[~np.isnan(totals)]
     if len(known) == 0 or known.sum() > 0:
         return None
     return (
@@ -184,6 +203,25 @@ def explain_refusal(settings: Settings, arms: int) -> str | None:
             "status has the mean total of each"
         )
     return None
+
+
+def check_lag(settings: Settings) -> None:
+    """Refuse to estimate the lag of several units: the estimate is for one series of totals.
+
+    >>> from aftereffect import Experiment
+    >>> stores = Experiment.create(
+    ...     "stores", arms=["A", "B"], units=["north", "south"], storage="memory://"
+    ... )
+    >>> check_lag(stores.settings)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    aftereffect.errors.ConflictError: the lag is estimated from the totals of one unit, ...
+    """
+    if settings.units:
+        raise ConflictError(
+            f"the lag is estimated from the totals of one unit, and {settings.name!r} has "
+            f"{len(settings.units):,}: estimate it from those of one, with ae.estimate_lag"
+        )
 
 
 def read_trials(
@@ -218,36 +256,99 @@ def read_trials(
     for place, name in enumerate(settings.guarded):
         known[name] = {slot: row[place] for slot, row in numbers.items()}
     first = min(decisions, default=0)
+    draws = {
+        slot: _Draw(slot, event.round, event.arm, _read_row(event))
+        for slot, event in decisions.items()
+    }
+    played = {slot: answer.arm for slot, answer in answers.items()}
+    history = _read_history(settings, first, settings.history)
     return first, [
         _make_trial(
-            settings, arms, first, decisions, answers, known[name], is_guardrail=name is not None
+            settings,
+            arms,
+            first,
+            draws,
+            played,
+            known[name],
+            np.zeros(0) if name is not None else history,
+            None if name is not None else _find_delay(settings.policy),
         )
         for name in guardrails
     ]
+
+
+def read_unit_trials(
+    view: View, record: Record, state: ExperimentState
+) -> tuple[int, tuple[Trial, ...]]:
+    """The same for several units: a trial of each. All have the same slots and blocks."""
+    settings, arms, units = state.settings, len(state.arms), len(state.settings.units)
+    decisions: dict[int, Event] = {}
+    dealt: dict[int, tuple[int, ...]] = {}
+    chances: list[list[list[float]] | None] = []
+    known: list[dict[int, float | None]] = [{} for _ in range(units)]
+    played: list[dict[int, int | None]] = [{} for _ in range(units)]
+    most = min(state.next_slot, MAX_UNIT_CELLS // (arms * units))
+    for event in read_slot_events(view, record, 0, most):
+        if event.kind == "decision":
+            decisions[event.slot] = event
+            dealt[event.slot] = read_arms(event.units)
+            chances.append(read_chances(event.probabilities, units))
+        elif event.kind == "total":
+            for unit, arm, total, _ in read_unit_totals(event.units):
+                known[unit][event.slot], played[unit][event.slot] = total, arm
+    first = min(decisions, default=0)
+    last = max((max(totals, default=-1) for totals in known), default=-1)
+    delay = _find_delay(settings.policy)
+    trials = []
+    for unit in range(units):
+        draws = {
+            slot: _Draw(slot, event.round, dealt[slot][unit], None if rows is None else rows[unit])
+            for (slot, event), rows in zip(decisions.items(), chances, strict=True)
+        }
+        if last >= first:  # all trials have the slots up to the last total of any unit
+            known[unit].setdefault(last, None)
+        history = _read_history(settings, first, [row[unit] for row in settings.history])
+        given = (draws, played[unit], known[unit], history, delay)
+        trials.append(_make_trial(settings, arms, first, *given))
+    return first, tuple(trials)
+
+
+class _Draw(NamedTuple):
+    """What was drawn for a slot: the round, the arm, and the probability of each arm."""
+
+    slot: int
+    round: int | None
+    arm: int | None
+    probabilities: Sequence[float] | None
+
+
+def _read_row(event: Event) -> list[float] | None:
+    chances: list[float] | None = json.loads(event.probabilities or "null")
+    return chances
 
 
 def _make_trial(
     settings: Settings,
     arms: int,
     first: int,
-    decisions: Mapping[int, Event],
-    answers: Mapping[int, Event],
+    decisions: Mapping[int, _Draw],
+    answers: Mapping[int, int | None],
     known: Mapping[int, float | None],
-    *,
-    is_guardrail: bool,
+    history: Vector,
+    delay: LagLaw | None,
 ) -> Trial:
-    """A trial of these totals by slot. Those of a guardrail have no history and their own delay."""
+    """A trial of these totals by slot; `answers` are the arms that were said to be played."""
     slots = range(first, max((slot + 1 for slot in known if slot >= first), default=first))
     totals, played = np.full(len(slots), math.nan), np.zeros(len(slots), np.int64)
-    blocks: list[Event] = []
+    blocks: list[_Draw] = []
     for at, slot in enumerate(slots):
-        decision, answer, total = decisions.get(slot), answers.get(slot), known.get(slot)
+        decision, total = decisions.get(slot), known.get(slot)
         if decision is not None and (not blocks or blocks[-1].round != decision.round):
             if len(blocks) == MAX_ROUNDS:
                 slots, totals, played = slots[:at], totals[:at], played[:at]
                 break
             blocks.append(decision)
-        known_arms = (answer and answer.arm, decision and decision.arm)
+        known_arms = (answers.get(slot), decision and decision.arm)
         before = played[at - 1] if at else 0
         played[at] = next((arm for arm in known_arms if arm is not None), before)
         if total is not None:
@@ -256,9 +357,8 @@ def _make_trial(
         raise ConflictError(name_missing(settings))
     chances = np.zeros((len(blocks), arms))
     for row, block in zip(chances, blocks, strict=True):
-        drawn = json.loads(block.probabilities or "")
+        drawn = block.probabilities or ()
         row[: len(drawn)] = drawn  # arms that were added later had the probability 0
-    has_history = bool(slots) and not is_guardrail
     return Trial(
         totals,
         played,
@@ -267,15 +367,15 @@ def _make_trial(
         probabilities=chances,
         places=np.array([_find_place(settings, slot) for slot in slots], np.int64),
         calendar=settings.calendar,
-        history=_read_history(settings, first) if has_history else np.zeros(0),
-        delay=None if is_guardrail else _find_delay(settings.policy),
+        history=history if slots else np.zeros(0),
+        delay=delay,
     )
 
 
 def _find_delay(policy: Policy) -> LagLaw | None:
     """The delay that a policy was given."""
     base = policy.base if isinstance(policy, Floors) else policy
-    return base.delay if isinstance(base, AdaptiveSwitchback) else None
+    return base.delay if isinstance(base, (AdaptiveSwitchback, UnitSwitchback)) else None
 
 
 def _find_place(settings: Settings, slot: int) -> int:
@@ -284,10 +384,10 @@ def _find_place(settings: Settings, slot: int) -> int:
     return (calendar.first + settings.place_on_wall(slot)) % calendar.slots_per_week
 
 
-def _read_history(settings: Settings, first: int) -> Vector:
+def _read_history(settings: Settings, first: int, totals: Sequence[float | None]) -> Vector:
     """The totals before slot `first`; those of skipped slots are not known."""
     gap = np.full(settings.place_on_wall(first), math.nan)
-    return np.append(np.array(settings.history, np.float64), gap)
+    return np.append(np.array(totals, np.float64), gap)
 
 
 def name_missing(settings: Settings) -> str:

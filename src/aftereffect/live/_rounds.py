@@ -52,6 +52,8 @@ class Round:
     totals: dict[int, float | None] = field(default_factory=dict)
     #: The probabilities with which the arm was drawn, as the log stores them.
     probabilities: str | None = None
+    #: The arm of each unit, if there are several units.
+    arms: tuple[int, ...] = ()
 
     @property
     def arm(self) -> int:
@@ -160,7 +162,14 @@ class TotalStatistics:
         self.mean += off / self.count
         self.squares += off * (total - self.mean)
 
-    def check_likely(self, settings: Settings, slot: int, total: float) -> None:
+    def add_all(self, totals: Iterable[float | None]) -> "TotalStatistics":
+        """Count several totals, of which some may be missing; return the statistics themselves."""
+        for total in totals:
+            if total is not None:
+                self.add(total)
+        return self
+
+    def check_likely(self, settings: Settings, where: str, total: float) -> None:
         """Refuse a total that is far from all totals so far: it is probably a typing error."""
         least, most = self.likely_range(settings)
         if not least <= total <= most:
@@ -170,7 +179,7 @@ class TotalStatistics:
                 else "it is the first"
             )
             raise UnlikelyTotalError(
-                f"the total of slot {slot} is unlikely: got {total:g}, and {known}; "
+                f"the total of {where} is unlikely: got {total:g}, and {known}; "
                 "confirm it if it is right"
             )
 

@@ -21,8 +21,9 @@ from aftereffect.live._rounds import (
     Shown,
     TotalStatistics,
 )
-from aftereffect.live._slot_state import SlotState, make_state
+from aftereffect.live._slotwise_state import SlotwiseState
 from aftereffect.live._state import ArmTotals, Draws, ExperimentState, SnapshotMark, Stop
+from aftereffect.live._unit_state import make_state
 from aftereffect.live.events import Link, Snapshot, fingerprint
 from aftereffect.live.settings import Settings
 from aftereffect.policies import State, map_arrays, named_arrays
@@ -56,7 +57,7 @@ def is_snapshot_due(state: ExperimentState) -> bool:
     events = state.head.seq - state.last_snapshot.seq
     if state.journal is not None:  # events after it may each make the policy take many steps again
         return events >= max(_SNAPSHOT_EVENTS, state.next_slot // _SLOTS_PER_STEP_AGAIN)
-    if isinstance(state, SlotState):
+    if isinstance(state, SlotwiseState):
         return events >= max(_SNAPSHOT_EVENTS, state.next_slot // _SLOTS_PER_EVENT)
     current = state.round
     in_round = len(current.totals) + len(current.outstanding) if current else 0
@@ -92,9 +93,9 @@ def take_snapshot(state: ExperimentState) -> Snapshot:
     }
     if state.journal is not None:
         fields["journal"] = _write_journal(state.journal) | {"drawn": state.draws.drawn}
-    if isinstance(state, SlotState):
+    if isinstance(state, SlotwiseState):
         fields["slots"] = {
-            name: _pack(value) if isinstance(value, list) else value
+            name: _pack(value) if isinstance(value, (list, np.ndarray)) else value
             for name, value in state.write().items()
         }
     text = json.dumps(fields)
@@ -114,7 +115,7 @@ def restore_state(settings: Settings, start: Link, snapshot: Snapshot | None) ->
         return state
     if fields["arm_changes"]:
         state.set_arms(tuple(Arm(*arm) for arm in fields["arms"]))
-    if isinstance(state, SlotState):
+    if isinstance(state, SlotwiseState):
         written = fields["slots"]
         state.read(
             {
@@ -155,6 +156,7 @@ def _write_round(current: Round) -> dict[str, Any]:
         "slots": _pack(slots),
         "totals": _pack(_nan_if_none(current.totals[slot]) for slot in slots),
         "probabilities": current.probabilities,
+        **({"arms": current.arms} if current.arms else {}),
     }
 
 
@@ -167,6 +169,7 @@ def _read_round(fields: dict[str, Any]) -> Round:
         outstanding=dict.fromkeys(_unpack_slots(fields["outstanding"])),
         totals={slot: None if np.isnan(total) else total for slot, total in totals},
         probabilities=fields["probabilities"],
+        arms=tuple(fields.get("arms", ())),
     )
 
 

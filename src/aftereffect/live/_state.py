@@ -6,6 +6,7 @@ import math
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -21,6 +22,7 @@ from aftereffect.live._rounds import (
     Shown,
     TotalStatistics,
 )
+from aftereffect.live._units import write_arms
 from aftereffect.live.events import Event, Link
 from aftereffect.live.settings import Settings
 from aftereffect.policies import State, has_probabilities, map_arrays
@@ -69,14 +71,21 @@ class Draws:
 
 
 class Choice(NamedTuple):
-    """The fields of a decision as the log stores them: the arm as a number, and the window."""
+    """The fields of a decision as the log stores them: the arm as a number, and the window.
+
+    With several units, `units` are their arms, and there is no other arm.
+    """
 
     slot: int
     round: int
-    arm: int
+    arm: int | None
     until: int
     window: int
     probabilities: str | None = None
+    units: str | None = None
+
+
+_read_choice = attrgetter(*Choice._fields)
 
 
 class Difference(NamedTuple):
@@ -144,7 +153,7 @@ class ExperimentState:
     ... )
     >>> state = ExperimentState(exp.settings, Link(0, exp.record.digest))
     >>> state.decide()
-    Choice(slot=0, round=0, arm=0, until=0, window=1, probabilities=None)
+    Choice(slot=0, round=0, arm=0, until=0, window=1, probabilities=None, units=None)
     """
 
     def __init__(self, settings: Settings, start: Link) -> None:
@@ -160,10 +169,7 @@ class ExperimentState:
         self.policy_state: State = self._make_policy_state()
         self.draws = Draws(settings.seed)
         self.arm_totals = ArmTotals.zeros(len(self.arms))
-        self.statistics = TotalStatistics()
-        for total in settings.history:
-            if total is not None:
-                self.statistics.add(total)
+        self.statistics = self._count_history()
         self.next_slot = self.rounds = self.received = self.missing = self.learned = 0
         #: The number of slots that were planned in closed rounds, and that these rounds lasted.
         self.planned = self.lasted = 0
@@ -197,10 +203,19 @@ class ExperimentState:
     def _make_policy_state(self) -> State:
         return self.settings.policy.initial(len(self.settings.arms))
 
+    def _count_history(self) -> TotalStatistics:
+        """Statistics of the totals before the first slot."""
+        return TotalStatistics().add_all(self.settings.history)
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all arms, by number."""
         return tuple(arm.name for arm in self.arms)
+
+    @property
+    def decided(self) -> int:
+        """The number of slots that were decided."""
+        return int(self.arm_totals.pulls.sum())
 
     @property
     def has_reached_horizon(self) -> bool:
@@ -296,10 +311,14 @@ class ExperimentState:
             plan = plan._replace(arm=arm)
             self.round = self._begin(plan, before if before and before.arm == arm else None)
             self.round.probabilities = chances
-        current = self.round
-        until, window = current.until, current.plan.window
-        text = current.probabilities
-        return Choice(self.next_slot, current.number, current.arm, until, window, text)
+        return self._choose(self.round)
+
+    def _choose(self, current: Round) -> Choice:
+        """The decision for the next slot, in a round."""
+        arm = None if current.arms else current.arm
+        units = write_arms(current.arms) if current.arms else None
+        plan = (current.until, current.plan.window, current.probabilities)
+        return Choice(self.next_slot, current.number, arm, *plan, units)
 
     def _pass_over_stopped(self, arm: int, *, is_certain: bool = False) -> tuple[int, str | None]:
         """The arm of a new round, and the probabilities of all arms as the log stores them.
@@ -426,18 +445,17 @@ class ExperimentState:
 
     def _fold_decision(self, event: Event) -> None:
         expected = self.decide()
-        plan = (event.slot, event.round, event.arm, event.until, event.window, event.probabilities)
-        recorded = Choice(*cast(Any, plan))
+        recorded = Choice(*_read_choice(event))
         if recorded != expected:
             self.difference = self.difference or Difference(recorded.slot, event.version)
             self._follow_record(recorded, expected)
-        self._add_slot(recorded.arm)
+        self._add_slot(recorded)
         self.next_slot += 1
-        self.arm_totals.pulls[recorded.arm] += 1
 
-    def _add_slot(self, arm: int) -> None:
+    def _add_slot(self, recorded: Choice) -> None:
         """Add the next slot to the round that was just decided or goes on."""
         cast(Round, self.round).add_slot(self.next_slot)
+        self.arm_totals.pulls[cast(int, recorded.arm)] += 1
 
     def _follow_record(self, recorded: Choice, expected: Choice) -> None:
         """Follow the log where the current code would decide otherwise: what was played counts."""
@@ -446,7 +464,7 @@ class ExperimentState:
             return
         slots = max(recorded.until - recorded.slot + 1, 1)
         whole = expected.window >= expected.until - expected.slot + 1
-        plan = RoundPlan(recorded.arm, slots, slots if whole else expected.window)
+        plan = RoundPlan(cast(int, recorded.arm), slots, slots if whole else expected.window)
         expected_round = cast(Round, self.round)
         if expected_round.totals:
             self._close_round(at_once=True)
@@ -543,8 +561,9 @@ class ExperimentState:
         active = [arm.is_active for arm in self.arms]
         self.policy_state = self.policy.change_arms(self.policy_state, active)
         self.arm_totals = self.arm_totals.make_room(len(self.arms))
-        if self.round is not None and not active[self.round.arm]:
-            self.round.until = min(self.round.until, self.next_slot - 1)
+        current = self.round
+        if current is not None and not all(active[arm] for arm in current.arms or (current.arm,)):
+            current.until = min(current.until, self.next_slot - 1)
 
     def set_arms(self, arms: tuple[Arm, ...]) -> None:
         """Go on with these arms; the state of the policy is changed apart."""

@@ -34,6 +34,9 @@ class Event(NamedTuple):
       numbers that came with it, as JSON, with null for one that is not known; None if none came.
       If a policy that learns from rounds has learned the total that this one replaces, `until` is
       the last planned slot of the round with which it did.
+    - decision and total of an experiment with several units: `units` have the arms that the units
+      play, or what some of them observed, as JSON (see `aftereffect.live._units`), in the place of
+      `arm`, `total` and `covariates`. `revision` counts the totals that were recorded for the slot.
     - guardrails: `guardrails` are the numbers of the guardrails in `slot`, as JSON, with null for
       one that is not known. `revision` counts those that were recorded for the slot before.
     - stop: before `slot` was decided, `arm` was stopped. `guardrails` say by which one and why, as
@@ -71,6 +74,7 @@ class Event(NamedTuple):
     probabilities: str | None
     covariates: str | None
     guardrails: str | None
+    units: str | None
     hash: bytes
 
 
@@ -102,11 +106,12 @@ class Link(NamedTuple):
         probabilities: str | None = None,
         covariates: str | None = None,
         guardrails: str | None = None,
+        units: str | None = None,
     ) -> Event:
         """Make the event that follows this position, with the current time and version."""
         plan = (round, arm, until, window)
         fields = (self.seq + 1, kind, slot, revision, *plan, total, key, __version__, now())
-        event = Event(*fields, probabilities, covariates, guardrails, b"")
+        event = Event(*fields, probabilities, covariates, guardrails, units, b"")
         return event._replace(hash=hash_event(self.hash, event))
 
     def follow(self, event: Event) -> "Link":
@@ -179,12 +184,13 @@ _encode = _make and _make(
 def hash_event(previous: bytes, event: Event) -> bytes:
     """Hash an event together with the hash of the event before it.
 
-    The last three fields are hashed up to the last one that there is: the first logs had none.
+    The last four fields are hashed up to the last one that there is: the first logs had none.
     """
-    for count, field in enumerate((event.guardrails, event.covariates, event.probabilities), 1):
+    last = (event.units, event.guardrails, event.covariates, event.probabilities)
+    for count, field in enumerate(last, 1):
         if field is not None:
             return hash_fields(previous, event[:-count])
-    return hash_fields(previous, event[:-4])
+    return hash_fields(previous, event[:-5])
 
 
 def hash_fields(previous: bytes, fields: Iterable[object]) -> bytes:

@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, overload
 
 from aftereffect._core import (
-    as_spec,
     atomic_write,
     check_int,
     check_or_draw_seed,
@@ -20,10 +19,11 @@ from aftereffect.inference import Guardrail, PlannedCourse, Results
 from aftereffect.lag import LagEstimate, estimate_lag
 from aftereffect.live import _rules as rules
 from aftereffect.live._arms import ArmChange
-from aftereffect.live._policy import add_floors, check_playable
+from aftereffect.live._history import place_history
+from aftereffect.live._policy import add_floors, check_playable, choose_policy
 from aftereffect.live._reading import OpenLog
-from aftereffect.live._results import find_results
-from aftereffect.live._slot_clock import place_history
+from aftereffect.live._results import check_lag, find_results
+from aftereffect.live._telling import tell_many
 from aftereffect.live.events import fingerprint, now
 from aftereffect.live.maintenance import Verification, find_record, verify_experiment
 from aftereffect.live.records import (
@@ -34,6 +34,7 @@ from aftereffect.live.records import (
     SlotRecord,
     TotalRecord,
     TotalsInput,
+    UnitTotals,
     read_totals,
     save_history,
 )
@@ -43,15 +44,15 @@ from aftereffect.live.storage import DEFAULT_STORAGE, Record, Storage, View, ope
 from aftereffect.policies import Policy
 from aftereffect.rewards import check_covariates
 
-#: The policy of experiments for which none is named.
-DEFAULT_POLICY = "adaptive-switchback"
-#: What came before an experiment: a file, rows of a time, a total and covariates, or totals.
+#: What came before an experiment: a file, rows of a time, a total and covariates, or totals; or by
+#: unit.
 HistoryInput: TypeAlias = (
     str
     | os.PathLike[str]
     | Sequence[float | None]
     | Sequence[tuple[str | datetime, float | None]]
     | Sequence[tuple[str | datetime, float | None, Mapping[str, float | None]]]
+    | Mapping[str, Any]
 )
 
 
@@ -101,7 +102,8 @@ class Experiment:
         name: str,
         *,
         arms: Sequence[str],
-        policy: Policy | str = DEFAULT_POLICY,
+        policy: Policy | str | None = None,
+        units: Sequence[str] = (),
         reward_range: Sequence[float] | None = None,
         slot: str | None = None,
         start: str | datetime | None = None,
@@ -130,8 +132,13 @@ class Experiment:
         arms
             The names of the arms, at least two.
         policy
-            A policy or its spec string. The default learns from totals as shops have them, with
-            seasons, drift and noise.
+            A policy or its spec string. The default, ``adaptive-switchback``, learns from totals as
+            shops have them, with seasons, drift and noise. With several units it is
+            ``unit-switchback``.
+        units
+            The names of units, such as stores, regions or servers: each plays an arm and has a
+            total of its own in every slot. They share the arms, and what is learned of them. With
+            one name or none, the experiment has one unit, which needs no name.
         reward_range
             The smallest and the largest reward of one pull, summed over all slots in which it
             arrives. Totals are scaled by it. A total may be larger, as rewards of several pulls may
@@ -149,7 +156,8 @@ class Experiment:
             The totals before slot 0, in which the control was played: a .csv, .csv.gz or .parquet
             file with the columns time and total, pairs of both, or totals alone of which the last
             one lies directly before slot 0. With covariates, a file has a column for each, and a
-            row may be ``(time, total, {name: number})``.
+            row may be ``(time, total, {name: number})``. With several units, a file has the column
+            unit; anything else is given by unit, in a mapping.
         control
             The arm that was played before the experiment; the first if not given.
         control_share
@@ -196,12 +204,15 @@ class Experiment:
         drawn = check_or_draw_seed(seed)
         with name_field("covariates"):
             names = check_covariates(covariates)
+        chosen, unit_names = choose_policy(policy, units)
         with name_field("history"):
-            clock, totals, numbers = place_history(slot, start, timezone, history, names)
+            clock, totals, numbers = place_history(
+                slot, start, timezone, history, names, unit_names
+            )
         wanted = Settings(
             name,
             arms,
-            add_floors(as_spec(policy, Policy), arms, control, control_share, floors),
+            add_floors(chosen, arms, control, control_share, floors),
             reward_range,
             drawn,
             max_total,
@@ -217,6 +228,7 @@ class Experiment:
             stop_when_loss_below,
             read_guardrails(guardrails),
             final_after=final_after,
+            units=unit_names,
         )
         if plan is not None:
             wanted = wanted.with_plan(plan)
@@ -318,17 +330,46 @@ class Experiment:
         """Do what `ask` does, and also return whether the decision is new."""
         return rules.find_or_decide(self._log, slot, key)
 
+    @overload
     def tell(
         self,
         slot: Slot,
         total: float,
         *,
+        unit: str | None = None,
         arm: str | None = None,
         covariates: Mapping[str, float | None] | None = None,
         guardrails: Mapping[str, float | None] | None = None,
         revise: bool = False,
         confirm: bool = False,
-    ) -> TotalRecord:
+    ) -> TotalRecord: ...
+
+    @overload
+    def tell(
+        self,
+        slot: Slot,
+        total: UnitTotals,
+        *,
+        unit: str | None = None,
+        arm: str | None = None,
+        covariates: Mapping[str, float | None] | None = None,
+        guardrails: Mapping[str, float | None] | None = None,
+        revise: bool = False,
+        confirm: bool = False,
+    ) -> list[TotalRecord]: ...
+
+    def tell(
+        self,
+        slot: Slot,
+        total: float | UnitTotals,
+        *,
+        unit: str | None = None,
+        arm: str | None = None,
+        covariates: Mapping[str, float | None] | None = None,
+        guardrails: Mapping[str, float | None] | None = None,
+        revise: bool = False,
+        confirm: bool = False,
+    ) -> TotalRecord | list[TotalRecord]:
         """Record the total of a slot.
 
         Parameters
@@ -337,7 +378,11 @@ class Experiment:
             The number of a decided slot, or its time. Totals may come late and in any order; none
             is ignored.
         total
-            All that was observed in the slot, whichever arms it came from.
+            All that was observed in the slot, whichever arms it came from. With several units, the
+            total of one `unit`, or the totals of some of them by name, with None for one that is
+            missing; the answer is then a list.
+        unit
+            The name of the unit, if there are several.
         arm
             The arm that was played, if it was not the decided one. The log has both; the policy
             learns from this one.
@@ -366,22 +411,25 @@ class Experiment:
                 f"tell needs a number for slot {slot}, got None: "
                 f"if the total is lost, call mark_missing({slot})"
             )
-        rows = [(slot, total, arm, covariates, guardrails)]
-        return self.tell_many(rows, revise=revise, confirm=confirm)[0]
+        rows: Any = [(slot, total, arm, covariates, guardrails, unit)]
+        records = self.tell_many(rows, revise=revise, confirm=confirm)
+        return records if isinstance(total, Mapping) else records[0]
 
     def mark_missing(
         self,
         slot: Slot,
         *,
+        unit: str | None = None,
         covariates: Mapping[str, float | None] | None = None,
         guardrails: Mapping[str, float | None] | None = None,
         revise: bool = False,
     ) -> TotalRecord:
-        """Record that the total of a slot is lost: the policy ignores the slot.
+        """Record that the total of a slot, or of one `unit` in it, is lost: the policy ignores it.
 
         Its covariates and guardrails may be known all the same.
         """
-        return self.tell_many([(slot, None, None, covariates, guardrails)], revise=revise)[0]
+        row = (slot, None, None, covariates, guardrails, unit)
+        return self.tell_many([row], revise=revise)[0]
 
     def tell_many(
         self,
@@ -394,8 +442,9 @@ class Experiment:
         """Record the totals of several slots: all of them, or none.
 
         Each row is a slot, by number or time; its total, None if that is missing; the arm that was
-        played, None if it was the decided one; covariates by name; and numbers of guardrails by
-        name. The last three may be left out.
+        played, None if it was the decided one; covariates by name; numbers of guardrails by name;
+        and the unit, if there are several. The last four may be left out. In the place of a total,
+        a row may have totals by unit.
 
         With a `key`, any text, the batch is recorded once: later calls with that key record nothing
         and return nothing, whatever was told in between.
@@ -403,7 +452,7 @@ class Experiment:
         rows = read_totals(totals)  # before the lock: the rows may come from a slow iterator
         given = {"revise": revise, "confirm": confirm}
         with self._log.writing() as (log, state):
-            return rules.tell_many(log, state, self._log.record, rows, key, **given)
+            return tell_many(log, state, self._log.record, rows, key, **given)
 
     def skip(self, first: Slot, last: Slot | None = None) -> Status:
         """Record that nothing was decided for some slots, such as during an outage.
@@ -464,7 +513,7 @@ class Experiment:
             return make_status(state)
 
     def history(self, after: int = -1, limit: int | None = None) -> list[SlotRecord]:
-        """The slots after slot `after`, at most `limit` of them."""
+        """The slots after slot `after`, at most `limit` of them; with units, a record for each."""
         first = check_int("after", after, at_least=-1) + 1
         most = None if limit is None else check_int("limit", limit)
         with self._log.reading() as (view, state):
@@ -473,6 +522,7 @@ class Experiment:
 
     def lag(self, *, level: float = 0.9) -> LagEstimate:
         """Estimate how long rewards take to arrive; see `aftereffect.estimate_lag`."""
+        check_lag(self.settings)
         return estimate_lag(self.history(), level=level)
 
     def results(self, *, level: float = 0.95, stop_when_loss_below: float | None = None) -> Results:
@@ -517,7 +567,7 @@ class Experiment:
             records = self._log.read_records(view, state, 0, state.next_slot)
             names = (*self.settings.covariates, *self.settings.guarded)
             suffix = target.suffix.lower()
-            save_history(records, state.names, names, draft, suffix, form)
+            save_history(records, state.names, names, draft, suffix, form, self.settings.units)
 
     def verify(self) -> Verification:
         """Check every event, derive every decision again, and compare snapshot and log."""

@@ -6,7 +6,7 @@ r"""Totals from where they are: files as spreadsheets write them, folders of the
 ...     path = Path(folder, "monday.csv")
 ...     written = path.write_text("slot;total\n0;1.234,5\n1;37,0\n")
 ...     read_totals_file(path)
-[(0, 1234.5, None, {}, {}), (1, 37.0, None, {}, {})]
+[(0, 1234.5, None, {}, {}, None), (1, 37.0, None, {}, {}, None)]
 """
 
 import hashlib
@@ -23,29 +23,36 @@ from aftereffect._core import parse, short_repr
 from aftereffect.errors import ConflictError, InputError, ParameterError
 from aftereffect.inference import Guardrail
 from aftereffect.live._slot_clock import find_zone, make_clock
+from aftereffect.live.settings import UNIT_COLUMN
 from aftereffect.rewards import Columns, read_cell_number, read_cell_time, read_columns, read_query
 
 if TYPE_CHECKING:
     from aftereffect.live import ExperimentLike
 
-_SLOT, _TIME, _TOTAL, _ARM = "slot", "time", "total", "arm"
+_SLOT, _TIME, _TOTAL, _ARM, _UNIT = "slot", "time", "total", "arm", UNIT_COLUMN
 #: The suffixes of files with totals.
 TOTALS_SUFFIXES = (".csv", ".csv.gz", ".parquet")
 #: A file is read when it has not changed for so many seconds: somebody may still be writing it.
 _SETTLED = 2.0
 
-#: A slot, its total or None if that is missing, the arm if it is given, and covariates and numbers
-#: of guardrails by name.
+#: A slot, its total or None if that is missing, the arm if it is given, covariates and numbers of
+#: guardrails by name, and the unit if there are several.
 Row: TypeAlias = tuple[
-    int | datetime, float | None, str | None, dict[str, float | None], dict[str, float | None]
+    int | datetime,
+    float | None,
+    str | None,
+    dict[str, float | None],
+    dict[str, float | None],
+    str | None,
 ]
 
 
 class FeedForm(NamedTuple):
     """What a feed has: names of covariates and guardrails, columns by their names in it, its zone.
 
-    `columns` has the names of columns that are not called slot, time, total or arm. `timezone` is
-    that of times without an offset; None for that of the experiment.
+    `columns` has the names of columns that are not called slot, time, unit, total or arm.
+    `timezone` is that of times without an offset; None for that of the experiment. `has_units` says
+    whether each row is about a unit.
 
     Examples
     --------
@@ -58,6 +65,7 @@ class FeedForm(NamedTuple):
     guardrails: Sequence[str] = ()
     columns: Mapping[str, str] = {}
     timezone: str | None = None
+    has_units: bool = False
 
     def find(self, name: str) -> str:
         """What a column is called in the feed."""
@@ -66,12 +74,18 @@ class FeedForm(NamedTuple):
     @property
     def texts(self) -> list[str]:
         """The names of columns without numbers, whatever an arm is called."""
-        return [self.find(_TIME), self.find(_ARM)]
+        return [self.find(_TIME), self.find(_ARM), *self.units]
+
+    @property
+    def units(self) -> list[str]:
+        """The name of the column of units, if there is one."""
+        return [self.find(_UNIT)] if self.has_units else []
 
     @property
     def names(self) -> list[str]:
         """The names of all columns that the feed may have."""
-        own = (_SLOT, _TIME, _TOTAL, _ARM, *self.covariates, *self.guardrails)
+        units = [_UNIT] if self.has_units else []
+        own = (_SLOT, _TIME, *units, _TOTAL, _ARM, *self.covariates, *self.guardrails)
         for name in self.columns:
             if name not in own:
                 raise ParameterError(
@@ -101,7 +115,7 @@ def find_form(
     if timezone is not None:
         find_zone(timezone)
     guarded = tuple(parse(text, Guardrail).name for text in status.guardrails)
-    return FeedForm(status.covariates, guarded, columns or {}, timezone)
+    return FeedForm(status.covariates, guarded, columns or {}, timezone, bool(status.units))
 
 
 def read_totals_file(path: str | os.PathLike[str], form: FeedForm = PLAIN) -> list[Row]:
@@ -118,7 +132,7 @@ def read_totals_file(path: str | os.PathLike[str], form: FeedForm = PLAIN) -> li
     ...     path = Path(folder, "monday.csv")
     ...     written = path.write_text("hour,total\n7,12.5\n")
     ...     read_totals_file(path, FeedForm(columns={"slot": "hour"}))
-    [(7, 12.5, None, {}, {})]
+    [(7, 12.5, None, {}, {}, None)]
     """
     return _read_rows(read_columns(os.fspath(path), (), form.names, form.texts), form)
 
@@ -133,7 +147,7 @@ def read_totals_query(url: str, query: str, form: FeedForm = PLAIN) -> list[Row]
     ...     created = connection.execute("CREATE TABLE sales AS SELECT 7 AS slot, 12.5 AS total")
     ...     connection.close()
     ...     read_totals_query(f"sqlite:///{folder}/shop.db", "SELECT * FROM sales")
-    [(7, 12.5, None, {}, {})]
+    [(7, 12.5, None, {}, {}, None)]
     """
     return _read_rows(read_query(url, query, form.names, form.texts), form)
 
@@ -142,13 +156,14 @@ def _read_rows(table: Columns, form: FeedForm) -> list[Row]:
     place = _SLOT if form.find(_SLOT) in table.cells else _TIME
     if place == _TIME and form.find(_TIME) not in table.cells:
         place = _TIME if _TIME in form.columns else _SLOT
-    table.require(form.find(place), form.find(_TOTAL))
+    table.require(form.find(place), *form.units, form.find(_TOTAL))
     for name in (_ARM, *form.covariates, *form.guardrails):
         if table.names.count(form.find(name).lower()) > 1:
             raise InputError(f"{table.source} has more than one column {form.find(name)}")
     given = [str(cell or "").strip() or None for cell in table.cells.get(form.find(_ARM), ())]
     arms: Sequence[str | None] = given or [None] * len(table.lines)
-    slots = _read_slots(table, form) if place == _SLOT else _read_times(table, form)
+    units = _read_units(table, form)
+    slots = _read_slots(table, form) if place == _SLOT else _read_times(table, form, units)
     rows: list[Row] = []
     for row, line in enumerate(table.lines):
         where = f"{table.source}, line {line}"
@@ -161,7 +176,7 @@ def _read_rows(table: Columns, form: FeedForm) -> list[Row]:
                 if form.find(name) in table.cells
             }
             further.append({name: each for name, each in numbers.items() if each is not None})
-        rows.append((slots[row], total, arms[row], further[0], further[1]))
+        rows.append((slots[row], total, arms[row], further[0], further[1], units[row]))
     return rows
 
 
@@ -189,12 +204,27 @@ def _read_slots(table: Columns, form: FeedForm) -> list[int]:
     return slots
 
 
-def _read_times(table: Columns, form: FeedForm) -> list[datetime]:
+def _read_units(table: Columns, form: FeedForm) -> Sequence[str | None]:
+    """The unit of each row, if there are several."""
+    if not form.has_units:
+        return [None] * len(table.lines)
+    names = [str(cell or "").strip() for cell in table.cells[form.find(_UNIT)]]
+    for line, name in zip(table.lines, names, strict=True):
+        if not name:
+            raise InputError(
+                f"{table.source}, line {line}: the column {form.find(_UNIT)} must name a unit, got "
+                "an empty cell"
+            )
+    return names
+
+
+def _read_times(table: Columns, form: FeedForm, units: Sequence[str | None]) -> list[datetime]:
     """The times of rows; one without an offset that comes again is the second of a double hour."""
     zone = None if form.timezone is None else find_zone(form.timezone)
     times: list[datetime] = []
-    before: set[datetime] = set()
-    for line, cell in zip(table.lines, table.cells[form.find(_TIME)], strict=True):
+    before: set[tuple[datetime, str | None]] = set()
+    cells = table.cells[form.find(_TIME)]
+    for line, cell, unit in zip(table.lines, cells, units, strict=True):
         try:
             moment = read_cell_time(cell)
         except ValueError:
@@ -203,8 +233,8 @@ def _read_times(table: Columns, form: FeedForm) -> list[datetime]:
                 f"got {short_repr(cell)}"
             ) from None
         if moment.tzinfo is None:
-            times.append(moment.replace(tzinfo=zone, fold=int(moment in before)))
-            before.add(moment)
+            times.append(moment.replace(tzinfo=zone, fold=int((moment, unit) in before)))
+            before.add((moment, unit))
         else:
             times.append(moment)
     return times
@@ -220,7 +250,7 @@ def leave_out_unplayed(experiment: "ExperimentLike", rows: Sequence[Row]) -> lis
     ...     "banner", arms=["A", "B"], policy="ars-ucb", reward_range=(0, 9), storage="memory://"
     ... )
     >>> slots = exp.ask(0), exp.skip(1)
-    >>> len(leave_out_unplayed(exp, [(0, 5.0, None, {}, {}), (1, 5.0, None, {}, {})]))
+    >>> len(leave_out_unplayed(exp, [(0, 5.0, None, {}, {}, None), (1, 5.0, None, {}, {}, None)]))
     1
     """
     status = experiment.status()

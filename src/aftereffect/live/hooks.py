@@ -19,7 +19,8 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any, Literal, NamedTuple, TypeAlias
+from itertools import groupby
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from aftereffect._core import __version__
@@ -35,6 +36,10 @@ _FIRST_PAUSE, _MAX_PAUSE = 1.0, 300.0
 #: Results are derived again after so many times as long as that took.
 _REST = 20.0
 _SECRET_PREFIX = "whsec_"
+#: The units that a sentence names.
+_MAX_NAMED = 10
+#: The arm that is played, or that of each unit.
+Played: TypeAlias = str | dict[str, str]
 NoticeKind: TypeAlias = Literal["decision.changed", "rule.stop"]
 
 
@@ -43,7 +48,8 @@ class Notice(NamedTuple):
 
     `id` is the same each time that the notice is delivered. `before` is the arm that was played
     before, None for the first notice and for the rule to stop. `time` is when the slot begins, if
-    slots have times.
+    slots have times. With several units, a decision has `arms` by unit, all of them, and
+    `arms_before`, in the place of `arm` and `before`.
 
     Examples
     --------
@@ -57,19 +63,36 @@ class Notice(NamedTuple):
     experiment: str
     slot: int
     time: str | None
-    arm: str
+    arm: str | None
     before: str | None
+    arms: dict[str, str] | None = None
+    arms_before: dict[str, str] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The body of a request: its type, and the other fields as its data."""
         data = self._asdict() | {"sentence": str(self)}
+        if self.arms is None:
+            del data["arms"], data["arms_before"]
         return {"type": data.pop("kind"), "id": data.pop("id"), "data": data}
 
     def __str__(self) -> str:
         if self.kind == "rule.stop":
             return f"{self.experiment}: the rule says stop after slot {self.slot}: ship {self.arm}"
+        if self.arms is not None:
+            return f"{self.experiment}: from slot {self.slot} on, {self._describe_units(self.arms)}"
         instead = "" if self.before is None else f" instead of {self.before}"
         return f"{self.experiment}: from slot {self.slot} on, {self.arm} is played{instead}"
+
+    def _describe_units(self, arms: dict[str, str]) -> str:
+        """Which units play another arm than before."""
+        before = self.arms_before or {}
+        changed = [(unit, arm) for unit, arm in arms.items() if before.get(unit) != arm]
+        parts = [
+            f"{unit} plays {arm}" + (f" instead of {before[unit]}" if before else "")
+            for unit, arm in changed[:_MAX_NAMED]
+        ]
+        more = len(changed) - len(parts)
+        return ", ".join([*parts, f"and {more:,} more units change"] if more else parts)
 
 
 def sign(secret: str, notice_id: str, moment: int, body: bytes) -> str:
@@ -165,7 +188,8 @@ class CommandHook:
 
     The command gets the notice as JSON on its standard input, and parts of it in the environment
     variables ``AFTEREFFECT_NOTICE``, which is the kind, ``AFTEREFFECT_ARM`` and
-    ``AFTEREFFECT_SLOT``. It is run without a shell, and its exit status must be 0.
+    ``AFTEREFFECT_SLOT``. With several units, ``AFTEREFFECT_ARMS`` has the arms by unit, as JSON. It
+    is run without a shell, and its exit status must be 0.
 
     Examples
     --------
@@ -185,7 +209,11 @@ class CommandHook:
 
     def deliver(self, notice: Notice) -> None:
         """Run the command; raise `ServiceError` if it fails."""
-        own = {"NOTICE": notice.kind, "ARM": notice.arm, "SLOT": str(notice.slot)}
+        own = {"NOTICE": notice.kind, "SLOT": str(notice.slot)}
+        if notice.arm is not None:
+            own["ARM"] = notice.arm
+        if notice.arms is not None:
+            own["ARMS"] = json.dumps(notice.arms, ensure_ascii=False)
         environment = os.environ | {f"AFTEREFFECT_{name}": text for name, text in own.items()}
         text = json.dumps(notice.to_dict(), ensure_ascii=False)
         try:
@@ -274,19 +302,26 @@ class Notifier:
             self._seen = find_notice(experiment._log, self._mark, "decision.changed")
         if self._seen is None:
             slots = experiment.status().slots
-            decided = [line for line in experiment.history(max(slots - 2, -1)) if line.arm]
+            decided = list(self._list_decisions(max(slots - 2, -1)))
             if decided:
-                yield self._make("decision.changed", decided[-1].slot, str(decided[-1].arm), None)
+                yield self._make("decision.changed", *decided[-1], None)
             return
-        before: str | None = None
+        before: Played | None = None
         last = self._seen
-        for line in experiment.history(max(last - 1, -1)):
-            if line.arm is None:
-                continue
-            if before is not None and line.arm != before:
-                yield self._make("decision.changed", line.slot, line.arm, before)
-            before, last = line.arm, line.slot
+        for slot, played in self._list_decisions(max(last - 1, -1)):
+            if before is not None and played != before:
+                yield self._make("decision.changed", slot, played, before)
+            before, last = played, slot
         self._seen = last
+
+    def _list_decisions(self, after: int) -> Iterator[tuple[int, Played]]:
+        """What was decided for each slot after one: an arm, or the arms of all units."""
+        for slot, lines in groupby(self._experiment.history(after), lambda line: line.slot):
+            arms = {line.unit: line.arm for line in lines if line.arm is not None}
+            if arms.keys() == {None}:
+                yield slot, arms[None]
+            elif arms:
+                yield slot, {str(unit): arm for unit, arm in arms.items()}
 
     def _find_stop(self) -> Notice | None:
         """The notice that the rule says stop, if it does and that was not delivered."""
@@ -308,8 +343,11 @@ class Notifier:
         self._next_results = time.monotonic() + _REST * (time.monotonic() - began)
         return None
 
-    def _make(self, kind: NoticeKind, slot: int, arm: str, before: str | None) -> Notice:
+    def _make(self, kind: NoticeKind, slot: int, played: Played, before: Played | None) -> Notice:
         settings, record = self._experiment.settings, self._experiment.record
         number = fingerprint(record.digest.hex(), self._mark, kind, str(slot)).hex()[:32]
         time = settings.find_time(slot)
-        return Notice(f"notice_{number}", kind, settings.name, slot, time, arm, before)
+        notice = Notice(f"notice_{number}", kind, settings.name, slot, time, None, None)
+        if isinstance(played, dict):
+            return notice._replace(arms=played, arms_before=cast(dict[str, str] | None, before))
+        return notice._replace(arm=played, before=cast(str | None, before))

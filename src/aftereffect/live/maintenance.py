@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from aftereffect._core import __version__, atomic_write, check_writable, suggest
 from aftereffect.errors import ConflictError, CorruptionError, NotFoundError, OutputError
 from aftereffect.live._reading import chain_start, check_log_end, fold_event, read_events
-from aftereffect.live._slot_state import make_state
 from aftereffect.live._snapshots import take_snapshot
 from aftereffect.live._state import Difference
+from aftereffect.live._unit_state import make_state
 from aftereffect.live.events import now
 from aftereffect.live.records import count_noun
 from aftereffect.live.settings import Settings

@@ -2,21 +2,31 @@
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from aftereffect._core import check_sequence, import_optional, short_repr
 from aftereffect.errors import CorruptionError, ParameterError
 from aftereffect.live._state import ExperimentState
+from aftereffect.live._unit_state import UnitState
+from aftereffect.live._units import UnitTotal, read_arms, read_chances, read_unit_totals
 from aftereffect.live.events import Event
+from aftereffect.live.settings import UNIT_COLUMN, Settings
 
 #: A slot as callers name it: its number, or the time at which it begins.
 Slot: TypeAlias = int | str | datetime
+#: The totals of units in one slot, by name.
+UnitTotals: TypeAlias = Mapping[str, float | None]
 #: The totals of several slots, as callers give them; None where one is missing.
 TotalsInput: TypeAlias = (
     Mapping[Slot, float | None]
+    | Mapping[Slot, UnitTotals]
+    | Mapping[int, UnitTotals]
+    | Mapping[str, UnitTotals]
     | Mapping[int, float | None]
     | Mapping[str, float | None]
     | Iterable[
@@ -30,6 +40,15 @@ TotalsInput: TypeAlias = (
             Mapping[str, float | None] | None,
             Mapping[str, float | None] | None,
         ]
+        | tuple[
+            Slot,
+            float | None,
+            str | None,
+            Mapping[str, float | None] | None,
+            Mapping[str, float | None] | None,
+            str | None,
+        ]
+        | tuple[Slot, UnitTotals]
     ]
 )
 
@@ -38,6 +57,10 @@ HISTORY_SUFFIXES = (".csv", ".parquet")
 #: What a row of an exported file is for: all that was recorded of a slot; a slot of a marketing mix
 #: model; or a slot of an experiment whose rounds are clusters.
 ExportForm: TypeAlias = Literal["slots", "mmm", "clusters"]
+#: Fields that are None where there is one unit.
+_OF_UNITS = ("arms", "unit_probabilities", UNIT_COLUMN)
+#: Fields of a record that have no column of this name in every table.
+_NOT_COLUMNS = ("covariates", "guardrails", UNIT_COLUMN)
 #: A spreadsheet takes a cell that begins so for a formula.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -49,6 +72,9 @@ class Decision(NamedTuple):
     `time` is when the slot begins, if slots have times. `probabilities` are those with which the
     arm of the round was drawn, by arm; None if the policy records none.
 
+    With several units, `arms` is the arm of each unit by name, and `unit_probabilities` are the
+    probabilities of each; `arm` and `probabilities` are None.
+
     Examples
     --------
     >>> Decision(slot=4, arm="B", round=2, until=7, hold=False).until
@@ -56,12 +82,17 @@ class Decision(NamedTuple):
     """
 
     slot: int
-    arm: str
+    arm: str | None
     round: int
     until: int
     hold: bool
     time: str | None = None
     probabilities: dict[str, float] | None = None
+    arms: dict[str, str] | None = None
+    unit_probabilities: dict[str, dict[str, float]] | None = None
+
+    def __repr__(self) -> str:
+        return _write_call(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, in types that JSON has."""
@@ -71,7 +102,8 @@ class Decision(NamedTuple):
 class TotalRecord(NamedTuple):
     """The recorded total of a slot, or None if it is missing, and the `arm` that was played.
 
-    `change` says what the call changed in the log.
+    `change` says what the call changed in the log. `unit` is the unit that the total is of, if
+    there are several.
 
     Examples
     --------
@@ -83,6 +115,10 @@ class TotalRecord(NamedTuple):
     total: float | None
     change: Literal["recorded", "unchanged", "revised"]
     arm: str | None
+    unit: str | None = None
+
+    def __repr__(self) -> str:
+        return _write_call(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, in types that JSON has."""
@@ -93,7 +129,7 @@ class TotalInput(NamedTuple):
     """A total that a caller gives, unchecked: None where it is missing.
 
     `arm` is the arm that was played, if it was not the decided one. `covariates` and `guardrails`
-    are numbers by name.
+    are numbers by name. `unit` is the unit that the total is of, if there are several.
 
     Examples
     --------
@@ -106,10 +142,11 @@ class TotalInput(NamedTuple):
     arm: object = None
     covariates: object = None
     guardrails: object = None
+    unit: object = None
 
 
 class SlotRecord(NamedTuple):
-    """One slot of a history.
+    """One slot of a history; with several units, one slot of one `unit`.
 
     `arm` is the arm that was decided, and `played` the arm that was played. Both are None if the
     slot was skipped and has no total. `total` is None while it is outstanding, and if it is
@@ -145,32 +182,66 @@ class SlotRecord(NamedTuple):
     probability: float | None
     covariates: dict[str, float | None] | None
     guardrails: dict[str, float | None] | None
+    unit: str | None = None
+
+    def __repr__(self) -> str:
+        return _write_call(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, in types that JSON has."""
         return self._asdict()
 
 
+def _write_call(record: Any) -> str:
+    """The call that makes a record, without what only experiments with several units have."""
+    parts = [
+        f"{name}={value!r}"
+        for name, value in zip(record._fields, record, strict=True)
+        if value is not None or name not in _OF_UNITS
+    ]
+    return f"{type(record).__name__}({', '.join(parts)})"
+
+
 def read_totals(totals: object) -> list[TotalInput]:
     """Read the argument of `tell_many`: a mapping from slots to totals, or rows.
 
+    Totals of several units in one slot are a mapping by unit, and become a row for each.
+
     >>> read_totals({4: 37})
-    [TotalInput(slot=4, total=37, arm=None, covariates=None, guardrails=None)]
+    [TotalInput(slot=4, total=37, arm=None, covariates=None, guardrails=None, unit=None)]
+    >>> [(row.total, row.unit) for row in read_totals({4: {"north": 37, "south": None}})]
+    [(37, 'north'), (None, 'south')]
     """
     rows = totals.items() if isinstance(totals, Mapping) else check_sequence("totals", totals)
     for row in rows:
-        if not isinstance(row, (tuple, list)) or not 2 <= len(row) <= 5:
+        if not isinstance(row, (tuple, list)) or not 2 <= len(row) <= len(TotalInput._fields):
             raise ParameterError(
-                "each row must be a slot and its total, and if needed the arm, covariates and "
-                f"guardrails: (slot, total, arm, covariates, guardrails), got {short_repr(row)}"
+                "each row must be a slot and its total, and if needed the arm, covariates, "
+                "guardrails and the unit: (slot, total, arm, covariates, guardrails, unit), "
+                f"got {short_repr(row)}"
             )
-    return [TotalInput(*cast(Any, row)) for row in rows]
+    return [each for row in rows for each in _split_units(TotalInput(*cast(Any, row)))]
+
+
+def _split_units(row: TotalInput) -> list[TotalInput]:
+    """A row for each unit, where totals are given by unit."""
+    if not isinstance(row.total, Mapping):
+        return [row]
+    if any(each is not None for each in row[2:]):
+        raise ParameterError(
+            "totals by unit have no arm, covariates, guardrails or unit of their own, got "
+            f"{short_repr(tuple(row))}: give a row for each unit"
+        )
+    return [row._replace(total=total, unit=unit) for unit, total in row.total.items()]
 
 
 def make_records(
     state: ExperimentState, events: Iterable[Event], first: int, stop: int
 ) -> Iterator[SlotRecord]:
     """The slots ``first .. stop - 1`` as records, from the events about them."""
+    if isinstance(state, UnitState):
+        yield from _make_unit_records(state, events, first, stop)
+        return
     arms = state.names
     decisions: dict[int, Event] = {}
     totals: dict[int, Event] = {}
@@ -205,6 +276,99 @@ def make_records(
             covariates=read_numbers(state.settings.covariates, given and given.covariates),
             guardrails=read_numbers(state.settings.guarded, guardrails.get(slot)),
         )
+
+
+def _make_unit_records(
+    state: UnitState, events: Iterable[Event], first: int, stop: int
+) -> Iterator[SlotRecord]:
+    """The same with a record for each slot and unit."""
+    arms, settings = state.names, state.settings
+    decisions: dict[int, Event] = {}
+    totals: dict[int, list[Event]] = {}
+    for event in events:
+        if event.kind == "decision":
+            decisions[event.slot] = event
+        elif event.kind == "total":
+            totals.setdefault(event.slot, []).append(event)
+    for slot in range(first, stop):
+        decision = decisions.get(slot)
+        if decision is None and not state.is_skipped(slot):
+            raise CorruptionError(f"slot {slot} was decided, but the log has no decision for it")
+        decided = read_arms(decision and decision.units)
+        chances = read_chances(decision and decision.probabilities, len(settings.units))
+        given: dict[int, tuple[str, UnitTotal]] = {}
+        revisions: Counter[int] = Counter()
+        for event in totals.get(slot, ()):  # a later revision replaces the one before
+            for each in read_unit_totals(event.units):
+                given[each.unit] = event.at, each
+                revisions[each.unit] += 1
+        time = settings.find_time(slot)
+        for unit, name in enumerate(settings.units):
+            received_at, answer = given.get(unit, (None, UnitTotal(unit, None, None)))
+            arm = decided[unit] if decided else None
+            played = arm if answer.arm is None else answer.arm
+            numbers = answer.covariates
+            yield SlotRecord(
+                slot,
+                None if arm is None else arms[arm],
+                None if played is None else arms[played],
+                decision and decision.round,
+                hold=False,
+                total=answer.total,
+                missing=unit in given and answer.total is None,
+                learned=answer.total is not None and state.is_unit_learned(slot, unit),
+                revisions=max(revisions[unit] - 1, 0),
+                decided_at=decision and decision.at,
+                received_at=received_at,
+                time=time,
+                probability=None if chances is None or arm is None else chances[unit][arm],
+                covariates=None
+                if numbers is None
+                else dict(zip(settings.covariates, numbers, strict=True)),
+                guardrails=None,
+                unit=name,
+            )
+
+
+def make_decision(settings: Settings, names: Sequence[str], event: Event) -> Decision:
+    """The answer that an event stands for; `names` are those of the arms."""
+    if event.round is None or event.until is None or (event.arm is None and event.units is None):
+        raise ValueError(f"a decision has a round, an arm and an end, got {event}")
+    return answer_decision(
+        settings,
+        names,
+        event.slot,
+        event.round,
+        event.until,
+        event.arm,
+        read_arms(event.units),
+        event.probabilities,
+    )
+
+
+def answer_decision(
+    settings: Settings,
+    names: Sequence[str],
+    slot: int,
+    number: int,
+    until: int,
+    arm: int | None,
+    arms: Sequence[int],
+    probabilities: str | None,
+) -> Decision:
+    """A decision with names in the place of numbers; `number` is that of the round."""
+    answer = Decision(slot, None, number, max(until, slot), slot > until, settings.find_time(slot))
+    if not settings.units:
+        chances = read_probabilities(names, probabilities)
+        return answer._replace(arm=names[arm or 0], probabilities=chances)
+    rows = read_chances(probabilities, len(settings.units))
+    return answer._replace(
+        arms={unit: names[each] for unit, each in zip(settings.units, arms, strict=True)},
+        unit_probabilities={
+            unit: dict(zip(names, row, strict=False))
+            for unit, row in zip(settings.units, rows or [], strict=True)
+        },
+    )
 
 
 def read_probabilities(names: Sequence[str], text: str | None) -> dict[str, float] | None:
@@ -261,22 +425,34 @@ def _make_cell(value: object) -> object:
 
 
 def lay_out_records(
-    records: Iterable[SlotRecord], names: Sequence[str]
+    records: Iterable[SlotRecord], names: Sequence[str], *, has_units: bool = False
 ) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
     """The columns and rows of a table of records, with a column for each covariate and guardrail.
+
+    With several units, the second column is the unit.
 
     >>> lay_out_records([], ["temperature"])[0][-2:]
     ('probability', 'temperature')
     """
-    rows = (
-        (*record[:-2], *map({**(record.covariates or {}), **(record.guardrails or {})}.get, names))
-        for record in records
-    )
-    return (*SlotRecord._fields[:-2], *names), rows
+    columns = [field for field in SlotRecord._fields if field not in _NOT_COLUMNS]
+    if has_units:
+        columns.insert(1, UNIT_COLUMN)
+    read = attrgetter(*columns)
+    rows = ((*read(record), *map(_find_number(record), names)) for record in records)
+    return (*columns, *names), rows
+
+
+def _find_number(record: SlotRecord) -> Callable[[str], float | None]:
+    """How to find a covariate, or a number of a guardrail, by its name."""
+    return {**(record.covariates or {}), **(record.guardrails or {})}.get
 
 
 def lay_out_export(
-    form: ExportForm, records: Iterable[SlotRecord], arms: Sequence[str], names: Sequence[str]
+    form: ExportForm,
+    records: Iterable[SlotRecord],
+    arms: Sequence[str],
+    names: Sequence[str],
+    units: Sequence[str] = (),
 ) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
     """The columns and rows of an exported table, for the tool that `form` says.
 
@@ -294,24 +470,31 @@ def lay_out_export(
             f"form must be one of {', '.join(get_args(ExportForm))}, got {short_repr(form)}"
         )
     if form == "slots":
-        return lay_out_records(records, names)
+        return lay_out_records(records, names, has_units=bool(units))
     played = [record for record in records if record.played is not None]
-    dates = _list_dates(played, form)
-    cells = [
-        map({**(record.covariates or {}), **(record.guardrails or {})}.get, names)
-        for record in played
+    keys = [
+        (date, record.unit) if units else (date,)
+        for date, record in zip(_list_dates(played, form), played, strict=True)
     ]
-    rows = zip(dates, played, cells, strict=True)
+    heads = ("date", UNIT_COLUMN) if units else ("date",)
+    rows = zip(keys, played, (map(_find_number(record), names) for record in played), strict=True)
     if form == "mmm":
-        return ("date", "total", *(f"arm_{arm}" for arm in arms), *names), (
-            (date, record.total, *(int(record.played == arm) for arm in arms), *others)
-            for date, record, others in rows
+        return (*heads, "total", *(f"arm_{arm}" for arm in arms), *names), (
+            (*key, record.total, *(int(record.played == arm) for arm in arms), *others)
+            for key, record, others in rows
         )
-    return ("date", "cluster", "treatment", "target", *names), (
-        (date, record.round, record.played, record.total, *others)
-        for date, record, others in rows
+    return (*heads, "cluster", "treatment", "target", *names), (
+        (*key, _number_cluster(record, units), record.played, record.total, *others)
+        for key, record, others in rows
         if record.total is not None
     )
+
+
+def _number_cluster(record: SlotRecord, units: Sequence[str]) -> int | None:
+    """The round of a slot; with several units, each unit's part of a round has its own number."""
+    if record.round is None or record.unit is None:
+        return record.round
+    return record.round * len(units) + units.index(record.unit)
 
 
 def _list_dates(records: Sequence[SlotRecord], form: str) -> list[str]:
@@ -323,7 +506,7 @@ def _list_dates(records: Sequence[SlotRecord], form: str) -> list[str]:
         )
     times = [datetime.fromisoformat(cast(str, record.time)) for record in records]
     local = [time.replace(tzinfo=None).isoformat() for time in times]
-    if len(set(local)) == len(local):
+    if len(set(local)) == len({record.time for record in records}):
         return local
     return [time.astimezone(UTC).replace(tzinfo=None).isoformat() for time in times]
 
@@ -335,12 +518,13 @@ def save_history(
     path: Path,
     suffix: str,
     form: ExportForm,
+    units: Sequence[str] = (),
 ) -> None:
     """Write records into a file of the kind that `suffix` says, .csv or .parquet.
 
-    Each covariate and each guardrail has a column.
+    Each covariate and each guardrail has a column, and so have units, if there are several.
     """
-    columns, rows = lay_out_export(form, records, arms, names)
+    columns, rows = lay_out_export(form, records, arms, names, units)
     if suffix == ".csv":
         with path.open("w", newline="", encoding="utf-8") as file:
             write_csv(columns, rows, file)

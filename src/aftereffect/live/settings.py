@@ -14,6 +14,7 @@ from aftereffect._core import (
     MAX_SEED,
     Calendar,
     SlotKernels,
+    UnitKernels,
     as_spec,
     check_columns,
     check_float,
@@ -28,8 +29,15 @@ from aftereffect._core import (
 from aftereffect.delays import DelayFacts
 from aftereffect.errors import ConflictError, ParameterError, SpecError, name_field
 from aftereffect.inference import MAX_GUARDRAILS, Guardrail, PlannedCourse, read_courses
-from aftereffect.live._slot_clock import SlotClock, check_totals, make_clock, read_time
-from aftereffect.policies import MAX_REMEMBERED, Floors, Policy, check_anonymous
+from aftereffect.live._history import check_totals
+from aftereffect.live._slot_clock import SlotClock, make_clock, read_time
+from aftereffect.policies import (
+    MAX_REMEMBERED,
+    Floors,
+    Policy,
+    check_anonymous,
+    unit_kernels,
+)
 from aftereffect.rewards import check_covariates
 
 #: A slot per millisecond for 34 years. Policies that need no horizon get parameters for this one.
@@ -38,18 +46,22 @@ MAX_ARMS = 10_000
 #: The largest total and the largest end of a reward range, so that sums of totals stay finite.
 MAX_TOTAL = 1e100
 MAX_UNIT_LENGTH = 20
+#: The most units: each has a row in every answer.
+MAX_UNITS = 1_000
 
 #: Settings that the first experiments did not have.
 _LATER = (
     *("slot", "start", "timezone", "history", "control"),
     *("covariates", "history_covariates", "unit", "stop_when_loss_below", "guardrails", "plan"),
-    "final_after",
+    *("final_after", "units"),
 )
 #: The columns of exported histories, beside which covariates are further columns.
 SLOT_COLUMNS = (
     *("slot", "arm", "played", "round", "hold", "total", "missing", "learned", "revisions"),
     *("decided_at", "received_at", "time", "probability", "covariates", "guardrails"),
 )
+#: The column that says which unit a row is about, where there are several.
+UNIT_COLUMN = "unit"
 #: How long after its slot a total may still change: a number, and what it counts.
 _SPAN = re.compile(r"([1-9][0-9]{0,5})(min|h|d|w)")
 _SPAN_UNITS = {
@@ -109,6 +121,9 @@ class Settings:
     final_after
         How long after the end of its slot a total may still change, such as ``72h``; None if it is
         final at once. Slots must have times.
+    units
+        The names of the units, such as stores, at least two; empty if there is one. The policy must
+        be a `UnitPolicy`, and the history has a row per slot, with a total for each unit.
     """
 
     name: str
@@ -121,38 +136,46 @@ class Settings:
     slot: str | None = None
     start: str | None = None
     timezone: str | None = None
-    history: Sequence[float | None] = ()
+    history: Sequence[Any] = ()
     control: str | None = None
     covariates: Sequence[str] = ()
-    history_covariates: Sequence[Sequence[float | None]] = ()
+    history_covariates: Sequence[Any] = ()
     unit: str | None = None
     stop_when_loss_below: float | None = None
     guardrails: Sequence[Guardrail] = ()
     plan: PlannedCourse | None = None
     final_after: str | None = None
+    units: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         checks: dict[str, Callable[[Any], object]] = {
             "name": check_name,
             "arms": check_arms,
+            "units": _check_several,
             "control": lambda control: check_control(control, self.arms),
-            "history": lambda totals: check_totals(totals, MAX_TOTAL),
+            "history": lambda totals: _check_history(totals, len(self.units)),
             "seed": lambda seed: check_int("seed", seed, at_most=MAX_SEED),
             "horizon": lambda slots: (
                 slots
                 if slots is None
                 else check_int("horizon", slots, at_least=len(self.arms), at_most=MAX_LIVE_SLOTS)
             ),
-            "policy": lambda policy: _check_policy(policy, self.horizon, self.calendar),
+            "policy": lambda policy: _check_policy(
+                policy, self.horizon, self.calendar, has_units=bool(self.units)
+            ),
             "reward_range": lambda ends: _check_range(ends, self.policy),
             "max_total": lambda total: _check_max_total(total, self.reward_range),
-            "covariates": lambda names: _check_covariates(names, self.policy),
-            "history_covariates": lambda rows: _check_past_covariates(
-                rows, self.covariates, len(self.history)
+            "covariates": lambda names: _check_covariates(
+                names, self.policy, has_units=bool(self.units)
+            ),
+            "history_covariates": lambda rows: _check_past(
+                rows, self.covariates, len(self.history), len(self.units)
             ),
             "unit": _check_unit,
             "stop_when_loss_below": check_limit,
-            "guardrails": lambda guardrails: _check_guardrails(guardrails, self.covariates),
+            "guardrails": lambda guardrails: _check_guardrails(
+                guardrails, self.covariates, has_units=bool(self.units)
+            ),
             "plan": lambda plan: None if plan is None else _choose_course(plan, self),
             "final_after": lambda span: check_final_after(span, self.slot),
         }
@@ -210,7 +233,7 @@ class Settings:
     @property
     def looks_at_slots(self) -> bool:
         """Whether the policy looks at every slot, and needs no reward range."""
-        return isinstance(self.policy.kernels(), SlotKernels)
+        return _looks_at_slots(self.policy)
 
     @property
     def planned_slots(self) -> int:
@@ -315,14 +338,57 @@ def order_arms(arms: Sequence[str], control: str | None) -> tuple[str, ...]:
     return (control, *(arm for arm in arms if arm != control))
 
 
-def _check_covariates(names: object, policy: Policy) -> tuple[str, ...]:
-    known = check_covariates(names, SLOT_COLUMNS)
-    if known and not isinstance(policy.kernels(), SlotKernels):
+def check_units(units: object) -> tuple[str, ...]:
+    """Check the names of units.
+
+    >>> check_units(["north", "south"])
+    ('north', 'south')
+    """
+    names = check_sequence("units", units)
+    if len(names) > MAX_UNITS:
+        raise ParameterError(f"units must be at most {MAX_UNITS:,} names, got {len(names):,}")
+    return check_names("units", names, "a unit")
+
+
+def _check_several(units: object) -> tuple[str, ...]:
+    names = check_units(units)
+    if len(names) == 1:
+        raise ParameterError("units must be several names, got 1: leave out the only one")
+    return names
+
+
+def _check_history(history: Sequence[Any], units: int) -> tuple[Any, ...]:
+    """Check the totals before slot 0; with units, those of each slot."""
+    if not units:
+        return check_totals(history, MAX_TOTAL)
+    rows = tuple(check_totals(check_sequence("history", row), MAX_TOTAL) for row in history)
+    if any(len(row) != units for row in rows):
+        raise ParameterError(f"history must be totals of {units:,} units for each slot")
+    return rows
+
+
+def _looks_at_slots(policy: Policy) -> bool:
+    return isinstance(policy.kernels(), (SlotKernels, UnitKernels))
+
+
+def _check_covariates(names: object, policy: Policy, *, has_units: bool) -> tuple[str, ...]:
+    known = check_covariates(names, (*SLOT_COLUMNS, *([UNIT_COLUMN] if has_units else ())))
+    if known and not _looks_at_slots(policy):
         raise ParameterError(
             f"{policy} learns from rounds and cannot use covariates: leave them out, or choose a "
             "policy that looks at every slot, such as adaptive-switchback"
         )
     return known
+
+
+def _check_past(
+    rows: Sequence[Any], names: Sequence[str], slots: int, units: int
+) -> tuple[Any, ...]:
+    """Check the covariates before slot 0; with units, a row for each of them in every slot."""
+    if not units:
+        return _check_past_covariates(rows, names, slots)
+    flat = _check_past_covariates([row for each in rows for row in each], names, slots * units)
+    return tuple(flat[first : first + units] for first in range(0, len(flat), units))
 
 
 def _check_past_covariates(
@@ -414,8 +480,15 @@ def read_span(text: str) -> timedelta:
     return int(number) * _SPAN_UNITS[unit]
 
 
-def _check_guardrails(guardrails: object, covariates: Sequence[str]) -> tuple[Guardrail, ...]:
+def _check_guardrails(
+    guardrails: object, covariates: Sequence[str], *, has_units: bool
+) -> tuple[Guardrail, ...]:
     known = read_guardrails(guardrails)
+    if known and has_units:
+        raise ParameterError(
+            "guardrails are for experiments with one unit: leave them out, or create an experiment "
+            "for each unit"
+        )
     if len(known) > MAX_GUARDRAILS:
         raise ParameterError(
             f"guardrails must be at most {MAX_GUARDRAILS}, so that each has its part of the level, "
@@ -428,6 +501,10 @@ def _check_guardrails(guardrails: object, covariates: Sequence[str]) -> tuple[Gu
 
 def _choose_course(plan: object, settings: Settings) -> PlannedCourse:
     """What a plan promised of an experiment like this one, which has the policy of a design."""
+    if settings.units:
+        raise ParameterError(
+            "a plan is for an experiment with one unit: create one with several without the plan"
+        )
     courses = read_courses(plan)
     for course in courses:
         planned, given = (course.arms, course.slot), (len(settings.arms), settings.slot)
@@ -462,7 +539,7 @@ def _check_max_total(total: object, reward_range: Sequence[float] | None) -> flo
 
 def _check_range(reward_range: object, policy: Policy) -> tuple[float, float] | None:
     if reward_range is None:
-        if isinstance(policy.kernels(), SlotKernels):
+        if _looks_at_slots(policy):
             return None
         raise ParameterError(
             f"{policy} needs a reward_range: the least and the most that one pull can bring"
@@ -485,11 +562,16 @@ def _check_range(reward_range: object, policy: Policy) -> tuple[float, float] | 
     return low, high
 
 
-def _check_policy(policy: object, horizon: int | None, calendar: Calendar) -> Policy:
+def _check_policy(
+    policy: object, horizon: int | None, calendar: Calendar, *, has_units: bool = False
+) -> Policy:
     """Check that a policy can be stored as a spec string, and that it has what it needs."""
-    chosen = (
-        check_anonymous(as_spec(policy, Policy)).with_delay_facts(_NO_FACTS).with_calendar(calendar)
-    )
+    given = as_spec(policy, Policy)
+    if has_units:
+        unit_kernels(given)
+    else:
+        check_anonymous(given)
+    chosen = given.with_delay_facts(_NO_FACTS).with_calendar(calendar)
     try:
         same = parse(str(chosen), Policy) == chosen
     except SpecError:

@@ -1,6 +1,8 @@
 """The status of an experiment: its arms, its next decision, and warnings."""
 
 import html
+from collections import Counter
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -11,8 +13,9 @@ from aftereffect.live._arms import ArmState
 from aftereffect.live._policy import find_warnings
 from aftereffect.live._results import explain_refusal
 from aftereffect.live._state import ExperimentState
+from aftereffect.live._unit_state import UnitState
 from aftereffect.live.events import now
-from aftereffect.live.records import Decision, count_noun, read_probabilities
+from aftereffect.live.records import Decision, answer_decision, count_noun
 
 #: The number of slots that `awaited` lists, and that a sentence names.
 _MAX_AWAITED, _MAX_NAMED = 100, 10
@@ -58,6 +61,33 @@ class ArmStatus(NamedTuple):
         return (self.arm, *counts, _show(self.mean))
 
 
+class UnitStatus(NamedTuple):
+    """One of several units: its next arm, and how many totals came, are missing or outstanding.
+
+    `arm` is None if no slot is decided any more; `mean` is the mean total, None without any.
+
+    Examples
+    --------
+    >>> UnitStatus("north", "A", received=3, missing=1, outstanding=0, mean=38.5).mean
+    38.5
+    """
+
+    unit: str
+    arm: str | None
+    received: int
+    missing: int
+    outstanding: int
+    mean: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name, in types that JSON has."""
+        return self._asdict()
+
+    def _cells(self) -> tuple[str, ...]:
+        counts = (f"{each:,}" for each in (self.received, self.missing, self.outstanding))
+        return (self.unit, self.arm or "-", *counts, _show(self.mean))
+
+
 class Status(NamedTuple):
     """An experiment at one moment.
 
@@ -79,6 +109,9 @@ class Status(NamedTuple):
     experiment comes from promised, if it comes from one. `final_after` is how long after its slot a
     total may still change, and `provisional` the number of decided slots with a total, or marked
     missing, of which that is not over; None if totals are final at once.
+
+    With several units, each has a place in `units`. Pulls, totals and what is counted of them are
+    those of all units together: each unit has a pull and a total in every slot.
 
     Examples
     --------
@@ -124,6 +157,7 @@ class Status(NamedTuple):
     plan: PlannedCourse | None
     final_after: str | None
     provisional: int | None
+    units: tuple[UnitStatus, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, in types that JSON has, with the sentences about the plan."""
@@ -134,15 +168,24 @@ class Status(NamedTuple):
             "notes": list(self.notes),
             "covariates": list(self.covariates),
             "guardrails": list(self.guardrails),
+            "units": [unit.to_dict() for unit in self.units],
             "plan": self.plan and self.plan._asdict(),
             "planned": self.describe_plan(),
         }
 
     def __str__(self) -> str:
         """A table of the arms, and what comes next."""
-        table = text_table(self._rows())
+        tables = [text_table(self._rows())]
+        if self.units:
+            tables.append(text_table(self._unit_rows()))
         first = f"{self.name}: {self.describe_state()}; {self.policy}, {self.progress()}"
-        return "\n".join([first, table, *self._last_lines()])
+        return "\n".join([first, *tables, *self._last_lines()])
+
+    def _unit_rows(self) -> list[tuple[str, ...]]:
+        """A table of the units."""
+        mean = f"mean ({self.unit})" if self.unit else "mean"
+        header = ("unit", "next arm", "totals", "missing", "outstanding", mean)
+        return [header, *(unit._cells() for unit in self.units)]
 
     def _rows(self) -> list[tuple[str, ...]]:
         """A table of the arms, with floors, stops and probabilities if there are any."""
@@ -183,15 +226,11 @@ class Status(NamedTuple):
 
     def _repr_html_(self) -> str:
         """The same for notebooks."""
-        header, *cells = self._rows()
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
-        rows = "".join(
-            f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in cells
-        )
+        tables = _make_html(self._rows()) + (_make_html(self._unit_rows()) if self.units else "")
         name, policy = html.escape(self.name), html.escape(self.policy)
         return (
             f"<p><b>{name}</b>: {self.describe_state()}; {policy}, {self.progress()}</p>"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+            f"{tables}"
             f"<p>{'<br>'.join(map(html.escape, self._last_lines()))}</p>"
         )
 
@@ -238,14 +277,25 @@ class Status(NamedTuple):
         if self.next.hold:
             return f"next: slot {self.next.slot}{time} holds {self.next.arm}{waiting}"
         planned = f"planned up to slot {self.next.until}"
-        return f"next: slot {self.next.slot}{time} plays {self.next.arm}, {planned}{waiting}"
+        plays = self.next.arm or count_arms(self.next.arms or {})
+        return f"next: slot {self.next.slot}{time} plays {plays}, {planned}{waiting}"
+
+
+def _make_html(table: list[tuple[str, ...]]) -> str:
+    """A table whose first row is its header."""
+    header, *cells = table
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
+    rows = "".join(
+        f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in cells
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
 def make_status(state: ExperimentState) -> Status:
     """The status of an experiment, as the next decision will find it."""
     ahead = state.look_ahead()
     settings, totals = ahead.settings, ahead.arm_totals
-    floors, decided = settings.floors, int(totals.pulls.sum())
+    floors, pulled = settings.floors, int(totals.pulls.sum())
     following, refusal = _find_next(ahead), explain_refusal(settings, len(ahead.arms))
     time = now()
     provisional = settings.find_provisional(time)
@@ -256,7 +306,7 @@ def make_status(state: ExperimentState) -> Status:
             ArmStatus(
                 arm,
                 pulls,
-                pulls / decided if decided else None,
+                pulls / pulled if pulled else None,
                 int(totals.rounds[number]),
                 float(totals.sums[number] / count) if count else None,
                 floors.get(arm) if arm_state == "active" else None,
@@ -273,7 +323,7 @@ def make_status(state: ExperimentState) -> Status:
         state=find_state(ahead, following, time),
         ended=ahead.ended,
         slots=ahead.next_slot,
-        skipped=ahead.next_slot - decided,
+        skipped=ahead.next_slot - ahead.decided,
         received=ahead.received,
         missing=ahead.missing,
         outstanding=ahead.outstanding,
@@ -300,7 +350,17 @@ def make_status(state: ExperimentState) -> Status:
         plan=settings.plan,
         final_after=settings.final_after,
         provisional=None if provisional is None else ahead.count_answered(provisional),
+        units=_make_units(ahead, following),
     )
+
+
+def _make_units(ahead: ExperimentState, following: Decision | None) -> tuple[UnitStatus, ...]:
+    """The status of each unit, if there are several."""
+    if not isinstance(ahead, UnitState):
+        return ()
+    arms = (following and following.arms) or {}
+    counts = zip(ahead.settings.units, ahead.count_units(), strict=True)
+    return tuple(UnitStatus(unit, arms.get(unit), *each) for unit, each in counts)
 
 
 def find_state(state: ExperimentState, following: Decision | None, time: str) -> State:
@@ -314,7 +374,7 @@ def find_state(state: ExperimentState, following: Decision | None, time: str) ->
       are decided and some have no total, or two slots or more are decided and no total has come.
     - ``running``: everything else.
     """
-    decided = int(state.arm_totals.pulls.sum())
+    decided = state.decided
     if state.ended:
         return "ended"
     if decided == 0:
@@ -350,17 +410,27 @@ def is_silent(state: ExperimentState, time: str) -> bool:
 def _find_next(ahead: ExperimentState) -> Decision | None:
     if ahead.ended or ahead.has_reached_horizon or ahead.round is None:
         return None
-    slot, current = ahead.next_slot, ahead.round
-    arm, until = ahead.names[current.arm], max(current.until, slot)
-    return Decision(
-        slot,
-        arm,
+    current = ahead.round
+    return answer_decision(
+        ahead.settings,
+        ahead.names,
+        ahead.next_slot,
         current.number,
-        until,
-        slot > current.until,
-        ahead.settings.find_time(slot),
-        read_probabilities(ahead.names, current.probabilities),
+        current.until,
+        current.arm,
+        current.arms,
+        current.probabilities,
     )
+
+
+def count_arms(arms: Mapping[str, str]) -> str:
+    """In how many units each arm is played.
+
+    >>> count_arms({"north": "B", "south": "A", "west": "B"})
+    'A in 1 unit, B in 2 units'
+    """
+    counts = sorted(Counter(arms.values()).items())
+    return ", ".join(f"{arm} in {count_noun(count, 'unit')}" for arm, count in counts)
 
 
 def _show(number: float | None, notation: str = ",.4g") -> str:

@@ -24,6 +24,7 @@ from aftereffect.rewards.histories import (
     check_timed_totals,
     lay_out,
     read_dated_totals,
+    read_grouped_totals,
     read_history,
     read_timed_totals,
 )
@@ -76,6 +77,7 @@ __all__ = [
     "read_cell_time",
     "read_columns",
     "read_dated_totals",
+    "read_grouped_totals",
     "read_history",
     "read_query",
     "read_rewards",

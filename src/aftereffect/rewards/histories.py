@@ -73,8 +73,28 @@ def read_timed_totals(path: str, covariates: Sequence[str] = ()) -> list[TimedTo
     missing, and an empty covariate not known; other columns are ignored. How CSV may be written,
     `read_columns` says.
     """
-    table = read_columns(path, _COLUMNS, covariates, _COLUMNS[:1])
-    table.require(*_COLUMNS)
+    return _read_table(path, covariates)[0]
+
+
+def read_grouped_totals(
+    path: str, column: str, covariates: Sequence[str] = ()
+) -> dict[str, list[TimedTotal]]:
+    """Read such a file whose rows are of several units: by what stands in a further column."""
+    rows, names = _read_table(path, covariates, column)
+    found: dict[str, list[TimedTotal]] = {}
+    for row, name in zip(rows, names, strict=True):
+        if not name:
+            raise InputError(f"{path}, line {row.line}: the column {column} is empty")
+        found.setdefault(name, []).append(row)
+    return found
+
+
+def _read_table(
+    path: str, covariates: Sequence[str], *columns: str
+) -> tuple[list[TimedTotal], list[str]]:
+    """The rows of a file, and the texts in a further column, if one is named."""
+    table = read_columns(path, _COLUMNS, (*covariates, *columns), (*_COLUMNS[:1], *columns))
+    table.require(*_COLUMNS, *columns)
     for name in covariates:
         if name not in table.cells:
             raise InputError(
@@ -84,7 +104,8 @@ def read_timed_totals(path: str, covariates: Sequence[str] = ()) -> list[TimedTo
             )
     names = (*_COLUMNS, *covariates)
     rows = zip(table.lines, *(table.cells[name] for name in names), strict=True)
-    return [_read_row(path, names, line, cells, table.decimal) for line, *cells in rows]
+    texts = [str(cell or "").strip() for name in columns for cell in table.cells[name]]
+    return [_read_row(path, names, line, cells, table.decimal) for line, *cells in rows], texts
 
 
 def check_timed_totals(rows: Iterable[Any], covariates: Sequence[str] = ()) -> list[TimedTotal]:

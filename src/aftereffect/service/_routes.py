@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -78,21 +79,27 @@ def create(
 ) -> Answer:
     """Create an experiment. A second request with the same settings changes nothing."""
     settings = given.model_dump()
-    with name_field("policy"):
-        settings["policy"] = as_spec(given.policy, Policy)
-    if given.history is not None:
-        settings["history"] = [
-            (each.time, each.total, each.covariates)
-            if isinstance(each, schemas.PastTotal)
-            else each
-            for each in given.history
-        ]
+    if given.policy is not None:
+        with name_field("policy"):
+            settings["policy"] = as_spec(given.policy, Policy)
+    if isinstance(given.history, dict):
+        settings["history"] = {unit: _list_past(past) for unit, past in given.history.items()}
+    elif given.history is not None:
+        settings["history"] = _list_past(given.history)
     experiment = Experiment.create(**settings, storage=experiments.storage)
     response.status_code = 201 if experiment.is_new else 200
     response.headers["Location"] = (
         f"{request.scope.get('root_path', '')}/v1/experiments/{experiment.name}"
     )
     return experiment.status().to_dict()
+
+
+def _list_past(past: Sequence[schemas.PastTotal | float | None]) -> list[Any]:
+    """A history as `Experiment.create` takes it."""
+    return [
+        (each.time, each.total, each.covariates) if isinstance(each, schemas.PastTotal) else each
+        for each in past
+    ]
 
 
 @router.get(
@@ -182,6 +189,7 @@ def tell(
         record = experiment.tell(
             n,
             given.total,
+            unit=given.unit,
             arm=given.arm,
             covariates=given.covariates,
             guardrails=given.guardrails,
@@ -190,7 +198,11 @@ def tell(
         )
     else:
         record = experiment.mark_missing(
-            n, covariates=given.covariates, guardrails=given.guardrails, revise=given.revise
+            n,
+            unit=given.unit,
+            covariates=given.covariates,
+            guardrails=given.guardrails,
+            revise=given.revise,
         )
     response.status_code = 201 if _count_if_new(record, experiments.metrics) else 200
     return record.to_dict()
@@ -217,9 +229,9 @@ def tell_many(
     was recorded in between, and is answered with an empty list.
     """
     rows = [
-        (each.slot, each.total, each.arm, each.covariates, each.guardrails)
+        (each.slot, each.total, each.arm, each.covariates, each.guardrails, each.unit)
         if isinstance(each, schemas.ListedTotal)
-        else (each.slot, None, None, each.covariates, each.guardrails)
+        else (each.slot, None, None, each.covariates, each.guardrails, each.unit)
         for each in given.totals
     ]
     records = experiments.writers[name].tell_many(
@@ -304,7 +316,7 @@ def delete(
 def _open_to_ask(experiments: OpenExperiments, name: str) -> Experiment:
     """The experiment, with a policy that is compiled: nobody else could write meanwhile."""
     experiment = experiments.writers[name]
-    if experiment.settings.looks_at_slots:
+    if experiment.settings.looks_at_slots and not experiment.settings.units:
         prepare_decide(experiment.settings.policy)
     return experiment
 
@@ -346,7 +358,13 @@ async def history(
         int, Query(ge=-1, le=MAX_LIVE_SLOTS, description="Return only slots after this one.")
     ] = -1,
     limit: Annotated[
-        int, Query(ge=1, le=MAX_HISTORY, description="Return at most this many slots.")
+        int,
+        Query(
+            ge=1,
+            le=MAX_HISTORY,
+            description="Return at most this many slots; with several units so many rows, but "
+            "those of at least one slot.",
+        ),
     ] = 1_000,
 ) -> Response:
     """The history: the decision and the total of each slot."""
@@ -374,7 +392,7 @@ async def timeline(
     "/lag",
     operation_id="lag",
     response_model=schemas.LagAnswer,
-    responses=document_errors(NOT_FOUND),
+    responses=document_errors(NOT_FOUND, {409: "The experiment has several units."}),
 )
 async def lag(name: Name, experiments: ReadAccess) -> Response:
     """The estimated lag between a pull and its reward, or the reason why there is no estimate.

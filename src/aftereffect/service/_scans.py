@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from aftereffect.errors import AftereffectError
-from aftereffect.live import Experiment, Storage, export_log
+from aftereffect.live import Experiment, Storage, check_lag, export_log
 from aftereffect.service._cache import LagCache, ResultsCache, VerificationCache
 from aftereffect.service._monitoring import Feed, read_feed
 from aftereffect.service._opening import MAX_OPEN, NamedCache, open_experiment
@@ -44,8 +44,10 @@ class Scans:
         return getattr(self, operation)(*given)
 
     def history(self, name: str, after: int, limit: int) -> bytes:
-        """Slots after one, at most so many."""
-        records = self._experiments[name].history(after, limit)
+        """Slots after one, at most so many; with several units, at most so many records."""
+        experiment = self._experiments[name]
+        slots = max(limit // max(len(experiment.settings.units), 1), 1)
+        records = experiment.history(after, slots)
         return _to_json(
             {
                 "slots": [record._asdict() for record in records],
@@ -62,6 +64,7 @@ class Scans:
 
     def lag(self, name: str) -> bytes:
         """The lag estimate."""
+        check_lag(self._experiments[name].settings)
         return _to_json(self._lags[name].estimate().to_dict())
 
     def results(

@@ -15,12 +15,14 @@ from aftereffect.inference import MAX_GUARDRAILS, Results
 from aftereffect.lag import LagEstimate
 from aftereffect.live import (
     DEFAULT_POLICY,
+    DEFAULT_UNIT_POLICY,
     MAX_ARMS,
     MAX_KEY_LENGTH,
     MAX_LIVE_HISTORY,
     MAX_LIVE_SLOTS,
     MAX_NAME_LENGTH,
     MAX_UNIT_LENGTH,
+    MAX_UNITS,
     Decision,
     SlotRecord,
     Status,
@@ -164,13 +166,23 @@ class NewExperiment(Strict):
         ),
     ]
     policy: Annotated[
-        str,
+        str | None,
         Field(
             max_length=_MAX_POLICY,
-            description="The spec string of a policy.",
+            description="The spec string of a policy. By default "
+            f"{DEFAULT_POLICY}, and with several units {DEFAULT_UNIT_POLICY}.",
             examples=[DEFAULT_POLICY, "ars-ucb(alpha=1)"],
         ),
-    ] = DEFAULT_POLICY
+    ] = None
+    units: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]],
+        Field(
+            max_length=MAX_UNITS,
+            description="The names of units, such as stores: each plays an arm and has a total of "
+            "its own in every slot. With one or none, totals and decisions name no unit.",
+            examples=[["north", "south"]],
+        ),
+    ] = []
     reward_range: Annotated[
         list[Finite] | None,
         Field(
@@ -201,11 +213,14 @@ class NewExperiment(Strict):
         ),
     ] = None
     history: Annotated[
-        list[PastTotal] | list[Finite | None] | None,
+        dict[str, list[PastTotal] | list[Finite | None]]
+        | list[PastTotal]
+        | list[Finite | None]
+        | None,
         Field(
             max_length=MAX_LIVE_HISTORY,
             description="The totals from before the experiment, while the control was played. "
-            "Without times, the last one lies directly before slot 0.",
+            "Without times, the last one lies directly before slot 0. With several units, by unit.",
         ),
     ] = None
     control: Annotated[
@@ -329,6 +344,14 @@ Arm = Annotated[
         description="The arm that was really pulled, if it is not the one that was decided.",
     ),
 ]
+Unit = Annotated[
+    str | None,
+    Field(
+        max_length=MAX_NAME_LENGTH,
+        description="The unit that the total is of, if the experiment has several.",
+        examples=["north"],
+    ),
+]
 Confirm = Annotated[
     bool, Field(description="Record a total even if it is far from all earlier totals.")
 ]
@@ -341,6 +364,7 @@ class NewTotal(Strict):
     """The total of a slot."""
 
     total: Total
+    unit: Unit = None
     arm: Arm = None
     covariates: Covariates = {}
     guardrails: Guardrails = {}
@@ -352,6 +376,7 @@ class NewMissing(Strict):
     """A slot whose total is lost."""
 
     missing: Missing
+    unit: Unit = None
     covariates: Covariates = {}
     guardrails: Guardrails = {}
     revise: Revise = False
@@ -362,6 +387,7 @@ class ListedTotal(Strict):
 
     slot: Slot
     total: Total
+    unit: Unit = None
     arm: Arm = None
     covariates: Covariates = {}
     guardrails: Guardrails = {}
@@ -372,6 +398,7 @@ class ListedMissing(Strict):
 
     slot: Slot
     missing: Missing
+    unit: Unit = None
     covariates: Covariates = {}
     guardrails: Guardrails = {}
 

@@ -6,7 +6,15 @@ from array import array
 from typing import NamedTuple
 
 from aftereffect.errors import CorruptionError
-from aftereffect.live import Event, Experiment, chain_start, check_log_end, read_events
+from aftereffect.live import (
+    Event,
+    Experiment,
+    chain_start,
+    check_log_end,
+    read_arms,
+    read_events,
+    read_unit_totals,
+)
 
 #: In place of a total that did not arrive, and of the arm and round of a skipped slot.
 _NO_TOTAL, _NO_ARM = math.nan, -1
@@ -16,7 +24,9 @@ class Piece(NamedTuple):
     """Some consecutive slots: mean and range of their totals, and pulls of each arm so far.
 
     `arm` and `round` are those of the last slot of the piece, or None if that slot was skipped.
-    `pulls` counts from the first slot of the experiment to the last slot of the piece.
+    With several units, there is no `arm`, the total of a slot is the mean over its units, and each
+    unit has a pull. `pulls` counts from the first slot of the experiment to the last slot of the
+    piece.
     """
 
     first: int
@@ -57,6 +67,9 @@ class Timeline:
     def _begin(self) -> None:
         self._head = chain_start(self._experiment.record)
         self._arms, self._rounds, self._totals = array("i"), array("q"), array("d")
+        #: With several units, the arm and the total of each, by slot.
+        self._unit_arms: dict[int, list[int]] = {}
+        self._unit_totals: dict[int, list[float]] = {}
         self._arm_count = len(self._experiment.settings.arms)
 
     def _catch_up(self) -> None:
@@ -83,7 +96,9 @@ class Timeline:
                 f"but {decided} slots were decided before it"
             )
         if event.kind == "decision":
-            self._arms.append(event.arm or 0)
+            if event.units is not None:
+                self._unit_arms[slot] = list(read_arms(event.units))
+            self._arms.append(_NO_ARM if event.units is not None else event.arm or 0)
             self._rounds.append(event.round or 0)
             self._totals.append(_NO_TOTAL)
         elif event.kind == "skip":
@@ -91,12 +106,25 @@ class Timeline:
             self._arms.extend([_NO_ARM] * gap)
             self._rounds.extend([_NO_ARM] * gap)
             self._totals.extend([_NO_TOTAL] * gap)
+        elif event.kind == "total" and event.units is not None:
+            self._add_units(event)
         elif event.kind == "total":
             self._totals[slot] = _NO_TOTAL if event.total is None else event.total
             if event.arm is not None and event.total is not None:
                 self._arms[slot] = event.arm
         elif event.kind == "arm":
             self._arm_count = max(self._arm_count, (event.arm or 0) + 1)
+
+    def _add_units(self, event: Event) -> None:
+        """The total of a slot is the mean over the units that have one."""
+        units = len(self._experiment.settings.units)
+        arms = self._unit_arms.setdefault(event.slot, [_NO_ARM] * units)
+        totals = self._unit_totals.setdefault(event.slot, [_NO_TOTAL] * units)
+        for unit, arm, total, _ in read_unit_totals(event.units):
+            totals[unit] = _NO_TOTAL if total is None else total
+            arms[unit] = arms[unit] if arm is None or total is None else arm
+        known = [total for total in totals if not math.isnan(total)]
+        self._totals[event.slot] = sum(known) / len(known) if known else _NO_TOTAL
 
     def _split(self, max_pieces: int) -> tuple[int, int, list[Piece]]:
         slots = len(self._arms)
@@ -105,7 +133,10 @@ class Timeline:
         pieces = []
         for first in range(0, slots, width):
             last = min(first + width, slots) - 1
-            for arm in self._arms[first : last + 1]:
+            played = [*self._arms[first : last + 1]]
+            for slot in range(first, last + 1):
+                played += self._unit_arms.get(slot, ())
+            for arm in played:
                 if arm != _NO_ARM:
                     pulls[arm] += 1
             totals = [total for total in self._totals[first : last + 1] if not math.isnan(total)]

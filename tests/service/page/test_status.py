@@ -7,7 +7,7 @@ import pytest
 
 from aftereffect import Experiment
 from aftereffect.live import events
-from pages import HOURLY, drawn, expect, fact, part, read_table, read_ticks
+from pages import EVIL, HOURLY, drawn, expect, fact, part, read_table, read_ticks
 from playing import played
 
 
@@ -323,3 +323,36 @@ def test_says_how_many_totals_may_still_change(storage, serve, visit):
     page = visit(f"{address}#banner")
     expect(fact(page, "totals come")).to_be_visible()
     expect(fact(page, "provisional")).to_have_count(0)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_units_have_their_arms_and_totals(storage, serve, visit, width):
+    experiment = Experiment.create(
+        "stores",
+        arms=["A", "B"],
+        units=["north", EVIL],
+        policy="fixed-unit-switchback(block=4)",
+        seed=1,
+        storage=storage,
+    )
+    for slot in range(9):
+        experiment.ask(slot)
+        experiment.tell(slot, {"north": 10 + slot, EVIL: 30})
+    experiment.ask(9)
+    page = visit(f"{serve()}#stores", viewport={"width": width, "height": 900})
+    drawn(page)
+    status = experiment.status()
+    rows = part(page, "units").locator("tbody tr")
+    expect(rows).to_have_count(2)
+    for number, unit in enumerate(status.units):
+        expect(rows.nth(number).locator("th")).to_have_text(unit.unit)
+        expect(rows.nth(number).locator(".name").last).to_have_text(unit.arm)
+        cells = [f"{unit.received}", f"{unit.missing}", f"{unit.outstanding}"]
+        expect(rows.nth(number).locator("td").nth(1)).to_have_text(cells[0])
+        expect(rows.nth(number).locator("td").nth(3)).to_have_text(cells[2])
+    expect(part(page, "before")).to_contain_text("in 1 unit")
+    expect(part(page, "lag-card")).to_be_hidden()
+    expect(fact(page, "units")).to_have_text("2")
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    page.goto(page.url.partition("#")[0])
+    expect(part(page, "rows").locator("li").first).to_contain_text("in 1 unit")

@@ -23,7 +23,7 @@ from aftereffect.live.events import Event, EventKind, Snapshot, hash_event, is_i
 from aftereffect.live.storage.contract import Log, TokenRecord, TokenStorage
 
 #: The version of the tables below.
-VERSION = 10
+VERSION = 11
 
 metadata = sa.MetaData()
 
@@ -72,6 +72,7 @@ events = sa.Table(
     sa.Column("probabilities", sa.Text),
     sa.Column("covariates", sa.Text),
     sa.Column("guardrails", sa.Text),
+    sa.Column("units", sa.Text),
     sa.Column("hash", sa.LargeBinary, nullable=False),
     # A slot has one decision and one total per revision, whatever a program does.
     sa.UniqueConstraint("experiment", "slot", "kind", "revision"),
@@ -143,7 +144,7 @@ def _rename_kinds(connection: sa.Connection, experiment: int, digest: bytes) -> 
     renamed = {"outcome": "total", "close": "end"}
     of = events.c.experiment == experiment
     later: dict[str, Any] = dict.fromkeys(
-        ("probabilities", "covariates", "guardrails")
+        ("probabilities", "covariates", "guardrails", "units")
     )  # from version 4 on
     names = (name for name in Event._fields if name not in later)
     fields = sa.select(*(events.c[name] for name in names)).where(of).order_by(events.c.seq)
@@ -216,6 +217,11 @@ def _note_arm_changes(connection: sa.Connection) -> None:
     connection.execute(experiments.update().values(snapshot=None, snapshot_digest=None))
 
 
+def _add_units(connection: sa.Connection) -> None:
+    """Version 11: events may be about several units, and settings may name them."""
+    connection.exec_driver_sql("ALTER TABLE aftereffect_events ADD COLUMN units TEXT")
+
+
 #: What makes each version from the one before. A migration never changes once it is released.
 MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {
     2: _seal_tokens,
@@ -227,6 +233,7 @@ MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {
     8: _note_plans,
     9: _note_replaced_totals,
     10: _note_arm_changes,
+    11: _add_units,
 }
 
 

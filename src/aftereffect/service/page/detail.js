@@ -13,6 +13,7 @@ import { Shares } from "./shares.js";
 import { describeCalendar, makeSlotNames } from "./slot-names.js";
 import { ArmsTable } from "./table.js";
 import { Totals } from "./totals.js";
+import { UnitsTable } from "./units.js";
 import { capitalize, describeArms, describeDraw, describeFloors, describeLastTotal } from "./format.js";
 import { describeLateness, describeNow, describeRule, describeState, describeStops } from "./format.js";
 import { describeProvisional, describeWaiting, formatCount, formatQuantity, joinWords } from "./format.js";
@@ -32,6 +33,7 @@ export class Detail {
   constructor(root) {
     this.root = root;
     this.table = new ArmsTable(findPart(root, "arms"), () => this.#showArms());
+    this.units = new UnitsTable(root);
     this.means = new Means(findPart(root, "means"), (arm) => this.#highlight(arm));
     this.download = new Download(root);
     this.shares = new Shares(findPart(root, "shares"), findPart(root, "shares-table"));
@@ -101,6 +103,7 @@ export class Detail {
     setText(setAttributes(findPart(this.root, "state"), { "data-state": status.state }), state);
     this.#showNow(status);
     this.#showFacts(status);
+    this.units.update(status);
     this.#showArms();
   }
 
@@ -134,6 +137,7 @@ export class Detail {
       ...describeProvisional(status),
       ["rounds closed", formatCount(status.rounds)],
       ["arms", formatCount(status.arms.length)],
+      ...(status.units.length ? [["units", formatCount(status.units.length)]] : []),
       ...describeArms(status, names),
       ["horizon", status.horizon === null ? "open" : formatQuantity(status.horizon, "slot")],
       ["policy", status.policy],

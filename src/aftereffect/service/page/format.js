@@ -113,10 +113,22 @@ export function describeNow(status, names) {
   const rounds = formatQuantity(status.rounds, "round");
   if (status.ended) return [`Ended after ${formatQuantity(status.slots, "slot")} and ${rounds}.`, null, ""];
   if (next === null) return [`All ${formatCount(status.slots)} slots of its horizon are decided.`, null, ""];
+  if (next.arms) {
+    const now = status.slots === 0 ? `No slots yet. ${capitalize(names.name(0))} will use` : "Now";
+    return [`${now} ${describeUnits(next.arms)}, planned up to ${names.nameEnd(next.until)}.`, null, ""];
+  }
   if (status.slots === 0) return [`No slots yet. ${capitalize(names.name(0))} will use `, next.arm, "."];
   if (next.hold) return ["Holds ", next.arm, `: all planned slots of round ${formatCount(next.round)} are decided.`];
   const now = status.state === "silent" ? "Next " : "Now ";
   return [now, next.arm, `, planned up to ${names.nameEnd(next.until)}.`];
+}
+
+/** In how many units each arm is played: "A in 3 units, B in 1 unit". */
+export function describeUnits(arms) {
+  const counts = new Map();
+  for (const arm of Object.values(arms)) counts.set(arm, (counts.get(arm) ?? 0) + 1);
+  const most = [...counts].sort((a, b) => b[1] - a[1]);
+  return most.map(([arm, count]) => `${arm} in ${formatQuantity(count, "unit")}`).join(", ");
 }
 
 /** The totals that an experiment waits for, and its next slot. */

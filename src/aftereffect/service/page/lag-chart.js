@@ -23,6 +23,7 @@ export class LagChart extends Chart {
 
   constructor(section) {
     super(findPart(section, "lag-chart"), "Share of a reward that has arrived, by time after the pull");
+    this.card = findPart(section, "lag-card");
     this.sentence = findPart(section, "lag-sentence");
     this.explanation = findPart(section, "lag-note");
     this.problem = findPart(section, "lag-problem");
@@ -50,7 +51,9 @@ export class LagChart extends Chart {
 
   /** Ask again if there is enough new. It may take seconds and fail: nothing else on the page depends on it. */
   async refresh(service, status) {
-    const { name, received } = status;
+    const { name, received, units } = status;
+    this.card.hidden = units.length > 0; // the lag is that of one series of totals
+    if (this.card.hidden) return;
     const grown = this.#received === null || received - this.#received >= Math.max(1, RENEWAL_SHARE * this.#received);
     if (this.#running || !grown || performance.now() < this.#notBefore) return;
     const running = (this.#running = new AbortController());

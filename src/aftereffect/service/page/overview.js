@@ -5,7 +5,8 @@ import { applyLook, nameArm, OTHERS, selectArms } from "./arms.js";
 import { makeSvg, resizeChildren, make, findPart, setText, setAttributes } from "./dom.js";
 import { fillPlanLinks } from "./plans.js";
 import { Problem } from "./service.js";
-import { joinWords, formatCount, formatQuantity, formatPercent, describeState } from "./format.js";
+import { joinWords, formatCount, formatQuantity, formatPercent } from "./format.js";
+import { describeState, describeUnits } from "./format.js";
 import { makeSlotNames } from "./slot-names.js";
 
 /** With more experiments than this, the search field is shown. */
@@ -127,7 +128,8 @@ class Row {
     setText(setAttributes(this.state, { "data-state": status.state }), state);
     const going = status.state === "silent" ? "next" : "now";
     const verb = status.slots === 0 ? "begins with" : status.next?.hold ? "holds" : going;
-    setText(this.now, status.next ? `${verb} ${status.next.arm}` : "");
+    const next = status.next;
+    setText(this.now, next ? `${verb} ${next.arms ? describeUnits(next.arms) : next.arm}` : "");
     setText(this.slots, `${formatQuantity(status.slots, "slot")}, ${formatQuantity(status.arms.length, "arm")}`);
     setText(this.policy, status.policy);
     this.#drawBar(status.arms);

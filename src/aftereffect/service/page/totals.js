@@ -33,13 +33,15 @@ export class Totals extends Chart {
     const several = `${mean}; the band goes from the smallest to the largest total.`;
     const what = timeline.width === 1 ? `The total of each ${this.data.names.oneSlot}.` : several;
     const strip = "The strip below shows the arms, or the share of each where they change too fast to be drawn";
-    setText(this.explanation, `${what} ${strip}. Longer rounds are shaded in the colour of their arm.`);
+    const shades = "Longer rounds are shaded in the colour of their arm.";
+    const ofUnits = "Totals are means over the units. The strip below shows the share of units that play each arm.";
+    setText(this.explanation, this.data.units > 1 ? `${what} ${ofUnits}` : `${what} ${strip}. ${shades}`);
     this.show(this.data, summarize(this.data));
     fillLegend(this.legend, this.data.shown, this.data.nameOf);
     this.fillTable();
   }
 
-  paint(width, { pieces, runs, shown, low, high, total, several, names, unit }) {
+  paint(width, { pieces, runs, units, shown, low, high, total, several, names, unit }) {
     const [from, to] = roundEnds(low, high, 5);
     const upwards = makeTicks(from, to, 5);
     const left = Math.max(...upwards.values.map((value) => measureText(upwards.write(value)))) + 12;
@@ -53,8 +55,8 @@ export class Totals extends Chart {
     drawAxisBelow(this.getLayer("below"), below, (slot) => x(slot + names.tickPlace), slots, names.axis);
     const pixels = (area.right - area.left) / total;
     const wide = findWide(runs, MIN_SHADED / pixels);
-    this.#shade(shown, [...wide], area, x);
-    this.#drawStrip(shown, joinRuns(runs, wide, MIN_PART / pixels), area, x);
+    this.#shade(shown, units > 1 ? [] : [...wide], area, x); // a slot of several units has no one colour
+    this.#drawStrip(shown, joinRuns(runs, wide, MIN_PART / pixels), units, area, x);
     const title = addUnit(`total per ${names.perSlot}`, unit);
     drawAxisLeft(this.getLayer("grid"), area, y, upwards, several ? `${title}: mean and range` : title);
     const parts = findStretches(pieces);
@@ -89,13 +91,13 @@ export class Totals extends Chart {
   }
 
   /** The arms of each part, one above the other if there are several: as tall as their share of the slots. */
-  #drawStrip(shown, parts, area, x) {
+  #drawStrip(shown, parts, units, area, x) {
     const paths = resizeChildren(this.getLayer("strip"), shown.length, () => makeSvg("path"));
     const boxes = new Map(shown.map((arm) => [arm, ""]));
     for (const { first, last, pulls } of parts) {
       let top = area.bottom;
       for (const arm of shown.filter((each) => pulls.has(each))) {
-        const bottom = top + (STRIP * pulls.get(arm)) / (last - first + 1);
+        const bottom = top + (STRIP * pulls.get(arm)) / ((last - first + 1) * units);
         boxes.set(arm, boxes.get(arm) + drawBox(x(first), x(last + 1), round(top), round(bottom)));
         top = bottom;
       }
@@ -152,7 +154,8 @@ function preparePieces(status, { pieces: given, slots, width }) {
   const highs = known.map((piece) => piece.high);
   const [write, writeWithUnit] = [makeAmountFormat(highs), makeAmountFormat(highs, status.unit)];
   const texts = { write, writeWithUnit, nameOf, names: makeSlotNames(status), unit: status.unit };
-  return { pieces, runs, shown, ...ends, total: slots, several: width > 1, ...texts };
+  const units = Math.max(status.units.length, 1);
+  return { pieces, runs, units, shown, ...ends, total: slots, several: width > 1, ...texts };
 }
 
 function addPulls(pulls, arm, count) {
