@@ -1,6 +1,5 @@
 """Policies of several units: what they learn, and what they need not know."""
 
-
 import numpy as np
 import pytest
 

@@ -23,7 +23,7 @@ from aftereffect.policies import Policy
 from aftereffect.simulation import Digest, Runs, Task, prepare
 from aftereffect.simulation._digest import BINS, find_bin
 from aftereffect.simulation._tasks import give_facts
-from gpu_laws import SLOTS, compare_moments, list_cases, play_on_cpu
+from gpu_laws import compare_moments, count_slots, list_cases, play_on_cpu
 
 pytestmark = pytest.mark.gpu
 NINE = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1]
@@ -65,14 +65,15 @@ def play(task, **options):
 @pytest.mark.parametrize("case", range(len(CASES)))
 def test_law_is_that_of_the_cpu(case):
     policy, bandit, count = CASES[case]
-    others = play_on_cpu(make_task(policy, bandit, count, SLOTS, "roundwise"))
-    runs = play(make_task(policy, bandit, count, SLOTS))
+    slots = count_slots(policy)
+    others = play_on_cpu(make_task(policy, bandit, count, slots, "roundwise"))
+    runs = play(make_task(policy, bandit, count, slots))
     differences = compare_moments(runs, others)
     print(f"{policy} in {bandit}: {np.round(differences, 2).tolist()}")
     assert max(map(abs, differences)) < 4.5
     if can_be_single(policy, bandit):
         # Rounding decides between arms that are equally good so far, and it is not the same.
-        runs = play(make_task(policy, bandit, count, SLOTS, "cuda-single"))
+        runs = play(make_task(policy, bandit, count, slots, "cuda-single"))
         expected = others.regret.mean(axis=0)
         assert runs.regret.mean(axis=0) == pytest.approx(expected, rel=0.01, abs=1e-6)
 

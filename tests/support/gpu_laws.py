@@ -60,6 +60,11 @@ def _count_few(policy):
     return FEWEST if policy == ae.AdaptiveSwitchback() else FEW
 
 
+def count_slots(policy):
+    """Slots of a run: SettleUcb holds its first arm for more than a hundred."""
+    return 10 * SLOTS if isinstance(policy, ae.SettleUcb) else SLOTS
+
+
 def _can_play(policy, bandit):
     """Whether the policy knows what it must, and the bandit can tell: power laws have no mean lag."""
     try:
