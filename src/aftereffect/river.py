@@ -6,7 +6,7 @@
 >>> policies = [RiverPolicy("settle-ucb", horizon=1_000, seed=1), bandit.UCB(delta=1, seed=1)]
 >>> steps = list(bandit.evaluate(policies, env, n_episodes=1, seed=1))
 >>> len(steps), [round(step["reward_stat"], 1) for step in steps[-2:]]
-(2000, [811.5, 746.6])
+(2000, [804.5, 746.6])
 """
 
 from typing import Any

@@ -115,9 +115,11 @@ def test_json(run):
         "hold": False,
         "time": None,
         "probabilities": None,
+        "arms": None,
+        "unit_probabilities": None,
     }
     recorded = json.loads(run("tell", "banner", 0, 1.5, "--format", "json"))
-    assert recorded == [{"slot": 0, "total": 1.5, "change": "recorded", "arm": "A"}]
+    assert recorded == [{"slot": 0, "total": 1.5, "change": "recorded", "arm": "A", "unit": None}]
     status = json.loads(run("status", "banner", "--format", "json"))
     assert status["arms"][0] == {
         "arm": "A",
@@ -138,6 +140,8 @@ def test_json(run):
         "hold": False,
         "time": None,
         "probabilities": None,
+        "arms": None,
+        "unit_probabilities": None,
     }
     (line,) = json.loads(run("history", "banner", "--format", "json"))
     assert (line["slot"], line["arm"], line["total"], line["missing"]) == (0, "A", 1.5, False)

@@ -202,7 +202,7 @@ class Machine(Rules, RuleBasedStateMachine):
                 call_tell()
             return
         change = "unchanged" if same else "revised" if before is not None else "recorded"
-        assert call_tell() == (number, total, change, played)
+        assert call_tell() == (number, total, change, played, None)
         if not same:
             self.forget(number, total, played)
             self.totals_by_slot[number] = total, played

@@ -31,7 +31,12 @@ def trace_run(policy, bandit):
 
 
 def test_every_registered_policy_is_among_the_samples():
-    every = (*samples.POLICIES, *samples.SLOT_POLICIES, *samples.ATTRIBUTED_POLICIES)
+    every = (
+        *samples.POLICIES,
+        *samples.SLOT_POLICIES,
+        *samples.UNIT_POLICIES,
+        *samples.ATTRIBUTED_POLICIES,
+    )
     assert {type(policy) for policy in every} == set(list_registered(Policy))
 
 

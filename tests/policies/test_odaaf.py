@@ -56,12 +56,12 @@ def test_plays_of_generalised_odaaf(horizon, d, expected):
 )
 def test_the_truth_about_a_spread(delay, mean_lag, variance, bound):
     delay_facts = ae.StochasticBandit([0.9, 0.1], delay).delay_facts
-    assert delay_facts == pytest.approx((mean_lag, variance, bound))
+    assert delay_facts[:3] == pytest.approx((mean_lag, variance, bound))
 
 
 def test_for_a_spread_per_arm_the_truth_is_the_largest_of_each_number():
     delay = ae.PerArm([ae.UniformDelay(0, 60), ae.Interval(40, 44)])
-    assert ae.StochasticBandit([0.9, 0.1], delay).delay_facts == pytest.approx((42, 310, 60))
+    assert ae.StochasticBandit([0.9, 0.1], delay).delay_facts[:3] == pytest.approx((42, 310, 60))
 
 
 @pytest.mark.compiled

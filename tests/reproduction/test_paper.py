@@ -39,12 +39,13 @@ from aftereffect.reproduction.stochastic import (
 from aftereffect.reproduction.stochastic.figures import STYLES
 
 
-def test_the_paper_has_eighteen_figures_and_we_have_five():
+def test_the_paper_has_eighteen_figures_and_we_have_six():
     paper = [str(number) for number in range(2, 20)]
     assert list(ALL_FIGURES) == [
         *paper,
         "price-of-not-knowing",
         "regret",
+        "orders",
         "price",
         "exponents",
         "dynamical",

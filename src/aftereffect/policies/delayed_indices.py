@@ -156,7 +156,7 @@ class AttributedKlUcb(_FromCompletePulls):
     >>> policies = ["attributed-kl-ucb", "attributed-kl-ucb(first)", "settle-ucb"]
     >>> study = ae.simulate(policies, bandit, horizon=1_000, seed=1)
     >>> [round(float(runs.final.mean())) for runs in study]
-    [7, 6, 16]
+    [7, 6, 15]
     """
 
     reads: Reads = "last"
